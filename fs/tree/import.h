@@ -1,0 +1,33 @@
+// Brings an import stream (docs/WIRE.md, «Import stream») into a directory of the tree.
+#pragma once
+
+#include <span>
+#include <string>
+#include <unordered_map>
+
+#include "fs/tree/tree.h"
+#include "vmm/sys/result.h"
+
+namespace turnbox::fs {
+
+// One import: feed() as many whole-record pieces as come. The peer is the broker; what it sends is still checked.
+class Importer {
+ public:
+  // Entries go below `dir`, in `zone`, as the host.
+  Importer(Tree& tree, Ino dir, ZoneId zone);
+  sys::Status feed(std::span<const std::byte> records);
+  // After the end record; kind protocol when it has not come.
+  sys::Status finish();
+  uint64_t entries() const { return entries_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  Tree& tree_;
+  Ino dir_;
+  ZoneId zone_;
+  std::unordered_map<std::string, Ino> directories_;
+  uint64_t entries_ = 0, bytes_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace turnbox::fs

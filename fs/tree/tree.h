@@ -1,0 +1,126 @@
+// The live tree: a persistent map inode number → inode, changed in place where its epoch allows, copied first where not.
+//
+// One thread owns a Tree and calls everything here. A Snapshot taken from it is immutable: any thread may read it
+// through View, and it goes back to the owner to be freed, in steps.
+//
+// Invariants:
+//  1. Inode numbers only grow; a number names one inode for ever.
+//  2. A Tree change never touches a node reachable from a live Snapshot.
+//  3. Only the owner frees: Snapshot's destruction on another thread is an assert; release() takes it back.
+//  4. Verbs that fail change nothing.
+//  5. An inode without a name lives on while it is held (hold/unhold), then is freed.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fs/tree/types.h"
+
+namespace turnbox::fs {
+
+// Read verbs, common to the live tree and to snapshots. Spans and views returned point into the tree: they are valid
+// until the next change of the live tree, or as long as the snapshot lives.
+class View {
+ public:
+  Expected<Attr> getattr(Ino ino) const;
+  Expected<Attr> lookup(Ino dir, std::string_view name) const;  // "." and ".." are not names here: EINVAL
+  Expected<Ino> parent(Ino dir) const;                          // of a directory; a root is its own parent
+  Expected<std::string_view> readlink(Ino ino) const;
+  // Appends spans for [offset, offset+size) cut at the end of the file; a hole is a span of a shared zero page.
+  // Returns the number of bytes.
+  Expected<size_t> read(Ino ino, uint64_t offset, size_t size, std::vector<std::span<const std::byte>>& spans) const;
+  // Entries after `cookie` (0: from the start) in cookie order, without "." and ".."; the visitor returns false to
+  // stop (that entry is then not consumed).
+  Expected<void> readdir(Ino dir, uint64_t cookie, const std::function<bool(const Dirent&)>& visit) const;
+  // SEEK_DATA (3) and SEEK_HOLE (4); EINVAL for other whence; ENXIO past the end.
+  Expected<uint64_t> lseek(Ino ino, uint64_t offset, int whence) const;
+
+ protected:
+  View();
+  ~View();
+  struct Root;  // the map's root and its epoch
+  Root* root_ = nullptr;
+};
+
+class Snapshot;
+class DigestCache;  // fs/tree/digest.h
+
+class Tree : public View {
+ public:
+  using Now = std::function<Time()>;  // CLOCK_REALTIME, or a test's clock
+  explicit Tree(const Budget& budget, Now now);
+  ~Tree();
+  Tree(const Tree&) = delete;
+  Tree& operator=(const Tree&) = delete;
+
+  // A new directory without a parent, root of a device. Owned by the host; never removed.
+  Ino make_root(ZoneId zone, uint16_t mode);
+
+  // Zones. Zone 0 is plain and writable from the start.
+  ZoneId add_zone(const Zone& zone);
+  const Zone& zone(ZoneId id) const;
+  void set_zone_state(ZoneId id, ZoneState state);
+
+  // Names. `mode` has permission bits and suid/sgid/sticky (07777); setgid directories are inherited here.
+  // `zone`: where the new inode lives when not in its parent's zone (host only).
+  struct NewNode {
+    Type type = Type::regular;
+    uint16_t mode = 0;
+    uint32_t rdev = 0;
+    std::string_view target;  // a symlink's
+    std::optional<ZoneId> zone;
+  };
+  Expected<Attr> create(Ino dir, std::string_view name, const NewNode& node, const Caller& caller);
+  Expected<Attr> link(Ino ino, Ino dir, std::string_view name, const Caller& caller);
+  Expected<void> unlink(Ino dir, std::string_view name, const Caller& caller);
+  Expected<void> rmdir(Ino dir, std::string_view name, const Caller& caller);
+  enum RenameFlags : uint32_t { kNoReplace = 1, kExchange = 2 };  // RENAME_WHITEOUT: EINVAL for now
+  Expected<void> rename(Ino from, std::string_view old_name, Ino to, std::string_view new_name, uint32_t flags,
+                        const Caller& caller);
+
+  // Attributes and content.
+  Expected<Attr> setattr(Ino ino, const SetAttr& set, const Caller& caller);
+  // Copies `size` bytes into pages: `fill` is called for consecutive destination spans and must fill each whole.
+  using Fill = std::function<void(std::span<std::byte>)>;
+  Expected<Attr> write(Ino ino, uint64_t offset, size_t size, const Fill& fill, bool kill_suidgid, const Caller& caller);
+  // A copy of `from` (file, symlink or whole directory) as `dir`/`name`, pages shared; in `zone`. Host only.
+  Expected<Attr> clone(const View& view, Ino from, Ino dir, std::string_view name, ZoneId zone);
+
+  // Life time beyond names: lookup counts and open handles of the doors.
+  void hold(Ino ino, uint64_t count = 1);
+  void unhold(Ino ino, uint64_t count = 1);
+
+  // Guest access check used by doors before any verb on `ino`: ESTALE for a stale zone, ENOENT when unknown.
+  Expected<void> reachable(Ino ino) const;
+
+  const Budget& budget() const;
+  Usage usage() const;
+
+  // O(1). The snapshot sees what the tree is now.
+  Snapshot snapshot();
+  void release(Snapshot snapshot);
+  // Frees what released snapshots alone held, for at most `budget_us` microseconds; true while there is more to free.
+  bool reclaim(unsigned budget_us);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Move-only token of one snapshot. Reading is thread-safe; only Tree::release ends it.
+class Snapshot : public View {
+ public:
+  Snapshot(Snapshot&&) noexcept;
+  Snapshot& operator=(Snapshot&&) noexcept;
+  ~Snapshot();
+  uint64_t id() const;  // 1, 2, 3, … per tree
+
+ private:
+  friend class Tree;
+  Snapshot();
+};
+
+}  // namespace turnbox::fs
