@@ -1,4 +1,4 @@
-// Brings an import stream (docs/WIRE.md, «Import stream») into a directory of the tree.
+// Brings an import stream (docs/WIRE.md, «Import stream») into the tree.
 #pragma once
 
 #include <span>
@@ -13,8 +13,9 @@ namespace turnbox::fs {
 // One import: feed() as many whole-record pieces as come. The peer is the broker; what it sends is still checked.
 class Importer {
  public:
-  // Entries go below `dir`, in `zone`, as the host.
-  Importer(Tree& tree, Ino dir, ZoneId zone);
+  // The imported root becomes `parent`/`name`, in `zone`, as the host: a directory, which may stand there already (a
+  // root record then sets its attributes), or a new regular file where the root record has type `f`.
+  Importer(Tree& tree, Ino parent, std::string name, ZoneId zone);
   sys::Status feed(std::span<const std::byte> records);
   // After the end record; kind protocol when it has not come.
   sys::Status finish();
@@ -23,7 +24,8 @@ class Importer {
 
  private:
   Tree& tree_;
-  Ino dir_;
+  Ino parent_;
+  std::string name_;
   ZoneId zone_;
   std::unordered_map<std::string, Ino> directories_;
   uint64_t entries_ = 0, bytes_ = 0;

@@ -78,6 +78,7 @@ class Tree : public View {
   Expected<void> unlink(Ino dir, std::string_view name, const Caller& caller);
   Expected<void> rmdir(Ino dir, std::string_view name, const Caller& caller);
   enum RenameFlags : uint32_t { kNoReplace = 1, kExchange = 2 };  // RENAME_WHITEOUT: EINVAL for now
+  // EXDEV between zones for a guest; the host may move a name anywhere (what is moved keeps its zone).
   Expected<void> rename(Ino from, std::string_view old_name, Ino to, std::string_view new_name, uint32_t flags,
                         const Caller& caller);
 
