@@ -40,15 +40,19 @@ void append_le(Bytes& to, T value) {
   store_le(to.data() + at, value);
 }
 
-inline void append(Bytes& to, ByteSpan bytes) { to.insert(to.end(), bytes.begin(), bytes.end()); }
-inline ByteSpan as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
+inline void append(Bytes& to, ByteSpan bytes) {
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+inline ByteSpan as_bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
 inline std::string_view as_text(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string to_hex(ByteSpan bytes);                        // lower case
-std::optional<Bytes> from_hex(std::string_view text);      // empty optional unless every digit is [0-9a-f]
-bool is_utf8(std::string_view text);                       // well-formed UTF-8: no surrogates, no overlong forms
+std::string to_hex(ByteSpan bytes);                    // lower case
+std::optional<Bytes> from_hex(std::string_view text);  // empty optional unless every digit is [0-9a-f]
+bool is_utf8(std::string_view text);                   // well-formed UTF-8: no surrogates, no overlong forms
 
 // Takes from the front and never reads past the end: after the first short take everything fails.
 class ByteReader {

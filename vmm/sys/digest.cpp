@@ -16,7 +16,9 @@ const EVP_MD* sha256() {
 
 }  // namespace
 
-void Sha256::Free::operator()(evp_md_ctx_st* ctx) const { EVP_MD_CTX_free(ctx); }
+void Sha256::Free::operator()(evp_md_ctx_st* ctx) const {
+  EVP_MD_CTX_free(ctx);
+}
 
 Sha256::Sha256() : ctx_(EVP_MD_CTX_new()) {
   TURNBOX_ASSERT(ctx_ && EVP_DigestInit_ex2(ctx_.get(), sha256(), nullptr) == 1);
@@ -64,7 +66,9 @@ Digest plain_sha256(ByteSpan bytes) {
   return hash.finish();
 }
 
-std::string to_hex(const Digest& digest) { return to_hex(ByteSpan(digest.bytes)); }
+std::string to_hex(const Digest& digest) {
+  return to_hex(ByteSpan(digest.bytes));
+}
 
 std::optional<Digest> digest_from_hex(std::string_view text) {
   Digest digest;

@@ -37,7 +37,7 @@ class Sha256 {
   Sha256& operator=(Sha256&&) noexcept;
 
   void update(ByteSpan bytes);
-  Digest finish();                     // the object starts anew, without a prefix
+  Digest finish();  // the object starts anew, without a prefix
   void restart(std::string_view kind);
 
  private:

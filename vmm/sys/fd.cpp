@@ -61,8 +61,7 @@ Result<size_t> read_full(int fd, std::span<std::byte> into) {
 Result<size_t> pread_full(int fd, std::span<std::byte> into, size_t offset) {
   size_t done = 0;
   while (done < into.size()) {
-    const ssize_t n =
-        ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    const ssize_t n = ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
     if (n < 0) {
       if (errno == EINTR) continue;
       return fail_errno("cannot read");

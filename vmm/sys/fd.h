@@ -38,7 +38,8 @@ Result<Fd> open_fd(const char* path, int flags, unsigned mode = 0);  // O_CLOEXE
 Result<Fd> duplicate(int fd);                                        // close-on-exec copy
 Status set_nonblocking(int fd);
 
-// Whole transfers: loop over short counts and EINTR. read_full returns the bytes read, fewer only at end of file.
+// Whole transfers: loop over short counts and EINTR. read_full returns the bytes read, fewer only at end of
+// file.
 Status write_full(int fd, std::span<const std::byte> bytes);
 Result<size_t> read_full(int fd, std::span<std::byte> into);
 Result<size_t> pread_full(int fd, std::span<std::byte> into, size_t offset);

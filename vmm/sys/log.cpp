@@ -31,6 +31,8 @@ bool LogLimit::pass(Clock::time_point now) {
   return true;
 }
 
-uint64_t LogLimit::take_suppressed() { return std::exchange(suppressed_, 0); }
+uint64_t LogLimit::take_suppressed() {
+  return std::exchange(suppressed_, 0);
+}
 
 }  // namespace turnbox::sys

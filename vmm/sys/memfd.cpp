@@ -70,8 +70,8 @@ Result<Mapping> map_sealed(int fd, size_t most) {
   }
   TRY_ASSIGN(const size_t size, file_size(fd));
   if (size > most) {
-    return fail(ErrorKind::limit, "the peer's memory file has " + std::to_string(size) + " bytes, more than " +
-                                      std::to_string(most));
+    return fail(ErrorKind::limit, "the peer's memory file has " + std::to_string(size) +
+                                      " bytes, more than " + std::to_string(most));
   }
   return Mapping::map(fd, size, PROT_READ, MAP_SHARED);
 }

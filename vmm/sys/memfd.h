@@ -1,7 +1,7 @@
 // Anonymous memory files and mappings: how bulk bytes travel between turnbox's processes.
 //
-// A writer fills a Memfd, seals it and passes the descriptor beside a message. A reader takes only a file that is
-// sealed against writing and shrinking, so what it maps cannot change or vanish under it.
+// A writer fills a Memfd, seals it and passes the descriptor beside a message. A reader takes only a file
+// that is sealed against writing and shrinking, so what it maps cannot change or vanish under it.
 #pragma once
 
 #include <span>
@@ -35,8 +35,8 @@ Result<Fd> make_memfd(const char* name, size_t size = 0);
 Status seal_memfd(int fd);
 // A new sealed memfd that holds `bytes`.
 Result<Fd> memfd_with(const char* name, ByteSpan bytes);
-// Read-only mapping of a peer's memfd; kind protocol unless it carries F_SEAL_WRITE and F_SEAL_SHRINK, kind limit
-// when it is larger than `most` bytes.
+// Read-only mapping of a peer's memfd; kind protocol unless it carries F_SEAL_WRITE and F_SEAL_SHRINK, kind
+// limit when it is larger than `most` bytes.
 Result<Mapping> map_sealed(int fd, size_t most);
 Result<size_t> file_size(int fd);
 

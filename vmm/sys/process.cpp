@@ -109,7 +109,8 @@ std::optional<Exit> Process::wait_for(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   while (true) {
     if (auto ended = poll()) return ended;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0 || pid_ <= 0) return std::nullopt;
     pollfd wait{pidfd_.get(), POLLIN, 0};
     ::poll(&wait, 1, static_cast<int>(std::min<int64_t>(left.count(), 60'000)));
@@ -156,8 +157,9 @@ Result<std::string> sibling_program(const std::string& name) {
     const std::string path = (dir / name).lexically_normal().string();
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
-  return fail(ErrorKind::not_found, name + " is not beside " + self.string() +
-                                        " nor in its libexec directory; install turnbox whole, or set TURNBOX_LIBEXEC");
+  return fail(ErrorKind::not_found,
+              name + " is not beside " + self.string() +
+                  " nor in its libexec directory; install turnbox whole, or set TURNBOX_LIBEXEC");
 }
 
 }  // namespace turnbox::sys

@@ -13,11 +13,12 @@
 namespace turnbox::sys {
 
 struct Spawn {
-  std::string program;             // absolute path
-  std::vector<std::string> argv;   // argv[0] included
-  std::vector<std::string> env;    // K=V; nothing is inherited
-  std::vector<std::pair<int, int>> fds;  // {ours, number in the child}; 0..2 left out become /dev/null (2 is kept)
-  bool die_with_parent = true;     // PR_SET_PDEATHSIG SIGKILL
+  std::string program;            // absolute path
+  std::vector<std::string> argv;  // argv[0] included
+  std::vector<std::string> env;   // K=V; nothing is inherited
+  std::vector<std::pair<int, int>>
+      fds;                      // {ours, number in the child}; 0..2 left out become /dev/null (2 is kept)
+  bool die_with_parent = true;  // PR_SET_PDEATHSIG SIGKILL
 };
 
 // How a child ended.
@@ -51,8 +52,8 @@ class Process {
   std::optional<Exit> exit_;
 };
 
-// The path of a program of ours that stands beside the running executable, or of its build tree's place given by
-// the environment variable TURNBOX_LIBEXEC (a directory); kind not_found names both places.
+// The path of a program of ours that stands beside the running executable, or of its build tree's place given
+// by the environment variable TURNBOX_LIBEXEC (a directory); kind not_found names both places.
 Result<std::string> sibling_program(const std::string& name);
 
 }  // namespace turnbox::sys

@@ -8,15 +8,24 @@ namespace turnbox::sys {
 
 std::string_view name_of(ErrorKind kind) {
   switch (kind) {
-    case ErrorKind::usage: return "usage";
-    case ErrorKind::invalid: return "invalid";
-    case ErrorKind::not_found: return "not_found";
-    case ErrorKind::conflict: return "conflict";
-    case ErrorKind::refused: return "refused";
-    case ErrorKind::limit: return "limit";
-    case ErrorKind::unavailable: return "unavailable";
-    case ErrorKind::protocol: return "protocol";
-    case ErrorKind::io: return "io";
+    case ErrorKind::usage:
+      return "usage";
+    case ErrorKind::invalid:
+      return "invalid";
+    case ErrorKind::not_found:
+      return "not_found";
+    case ErrorKind::conflict:
+      return "conflict";
+    case ErrorKind::refused:
+      return "refused";
+    case ErrorKind::limit:
+      return "limit";
+    case ErrorKind::unavailable:
+      return "unavailable";
+    case ErrorKind::protocol:
+      return "protocol";
+    case ErrorKind::io:
+      return "io";
   }
   return "unknown";
 }

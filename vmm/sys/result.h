@@ -1,7 +1,7 @@
 // Result<T>: how a function of turnbox says that an expected thing went wrong.
 //
-// An Error is a kind (what the receiver should do next), one sentence for a person, and nothing else. Context is
-// put in front on the way up with `context()`. A function either logs or returns an error, never both.
+// An Error is a kind (what the receiver should do next), one sentence for a person, and nothing else. Context
+// is put in front on the way up with `context()`. A function either logs or returns an error, never both.
 // fs/tree does not use this type: its errors are errno values (fs/tree/types.h).
 #pragma once
 
@@ -63,14 +63,15 @@ inline tl::unexpected<Error> context(std::string_view what, Error error) {
 #define TURNBOX_CONCAT_(a, b) a##b
 #define TURNBOX_CONCAT(a, b) TURNBOX_CONCAT_(a, b)
 
-// TRY(expr): leave the function with expr's error, if it has one. TRY_ASSIGN(auto x, expr): the same, else bind.
-#define TRY(expr)                                                     \
-  do {                                                                \
-    auto turnbox_try_ = (expr);                                       \
+// TRY(expr): leave the function with expr's error, if it has one. TRY_ASSIGN(auto x, expr): the same, else
+// bind.
+#define TRY(expr)                                                                   \
+  do {                                                                              \
+    auto turnbox_try_ = (expr);                                                     \
     if (!turnbox_try_) return tl::make_unexpected(std::move(turnbox_try_).error()); \
   } while (0)
 #define TRY_ASSIGN(decl, expr) TRY_ASSIGN_(TURNBOX_CONCAT(turnbox_try_, __LINE__), decl, expr)
-#define TRY_ASSIGN_(tmp, decl, expr)                                \
-  auto tmp = (expr);                                                \
-  if (!tmp) return tl::make_unexpected(std::move(tmp).error());     \
+#define TRY_ASSIGN_(tmp, decl, expr)                            \
+  auto tmp = (expr);                                            \
+  if (!tmp) return tl::make_unexpected(std::move(tmp).error()); \
   decl = std::move(*tmp)

@@ -45,7 +45,8 @@ Status empty_root() {
   // /proc is a mount point on every Linux and needs no write access to any directory.
   if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) < 0 ||
       ::mount("turnbox", "/proc", "tmpfs", kFlags, "size=4k,nr_inodes=2,mode=0555") < 0 ||
-      ::mount(nullptr, "/proc", nullptr, MS_REMOUNT | MS_RDONLY | kFlags, "size=4k,nr_inodes=2,mode=0555") < 0 ||
+      ::mount(nullptr, "/proc", nullptr, MS_REMOUNT | MS_RDONLY | kFlags, "size=4k,nr_inodes=2,mode=0555") <
+          0 ||
       ::chdir("/proc") < 0 || ::syscall(SYS_pivot_root, ".", ".") < 0 || ::umount2(".", MNT_DETACH) < 0 ||
       ::chdir("/") < 0) {
     return fail_errno("cannot take an empty root");
@@ -63,7 +64,8 @@ Status drop_ids(const Confine& what) {
 
 Status no_way_back() {
   for (int cap = 0; ::prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; ++cap) {
-    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EPERM) return fail_errno("cannot drop a capability");
+    if (::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EPERM)
+      return fail_errno("cannot drop a capability");
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2]{};
@@ -77,19 +79,55 @@ Status no_way_back() {
   return {};
 }
 
-// What a device process never calls. A deny list, since libraries and sanitizers differ in what they need; with an
-// empty root, no capabilities and no network the list closes what is left of the kernel's wide doors.
+// What a device process never calls. A deny list, since libraries and sanitizers differ in what they need;
+// with an empty root, no capabilities and no network the list closes what is left of the kernel's wide doors.
 Status few_calls() {
   static constexpr int kDenied[] = {
-      SYS_socket,      SYS_connect,        SYS_bind,           SYS_listen,       SYS_execve,
-      SYS_execveat,    SYS_ptrace,         SYS_process_vm_readv, SYS_process_vm_writev, SYS_mount,
-      SYS_umount2,     SYS_pivot_root,     SYS_chroot,         SYS_unshare,      SYS_setns,
-      SYS_bpf,         SYS_perf_event_open, SYS_userfaultfd,   SYS_keyctl,       SYS_add_key,
-      SYS_request_key, SYS_open_by_handle_at, SYS_name_to_handle_at, SYS_init_module, SYS_finit_module,
-      SYS_delete_module, SYS_kexec_load,   SYS_kexec_file_load, SYS_reboot,      SYS_swapon,
-      SYS_swapoff,     SYS_acct,           SYS_iopl,           SYS_ioperm,       SYS_fork,
-      SYS_vfork,       SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register, SYS_pidfd_getfd,
-      SYS_open_tree,   SYS_move_mount,     SYS_fsopen,         SYS_fsmount,      SYS_quotactl,
+      SYS_socket,
+      SYS_connect,
+      SYS_bind,
+      SYS_listen,
+      SYS_execve,
+      SYS_execveat,
+      SYS_ptrace,
+      SYS_process_vm_readv,
+      SYS_process_vm_writev,
+      SYS_mount,
+      SYS_umount2,
+      SYS_pivot_root,
+      SYS_chroot,
+      SYS_unshare,
+      SYS_setns,
+      SYS_bpf,
+      SYS_perf_event_open,
+      SYS_userfaultfd,
+      SYS_keyctl,
+      SYS_add_key,
+      SYS_request_key,
+      SYS_open_by_handle_at,
+      SYS_name_to_handle_at,
+      SYS_init_module,
+      SYS_finit_module,
+      SYS_delete_module,
+      SYS_kexec_load,
+      SYS_kexec_file_load,
+      SYS_reboot,
+      SYS_swapon,
+      SYS_swapoff,
+      SYS_acct,
+      SYS_iopl,
+      SYS_ioperm,
+      SYS_fork,
+      SYS_vfork,
+      SYS_io_uring_setup,
+      SYS_io_uring_enter,
+      SYS_io_uring_register,
+      SYS_pidfd_getfd,
+      SYS_open_tree,
+      SYS_move_mount,
+      SYS_fsopen,
+      SYS_fsmount,
+      SYS_quotactl,
   };
   std::vector<sock_filter> filter;
   filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, arch)));
@@ -104,7 +142,8 @@ Status few_calls() {
   }
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   const sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0) return fail_errno("cannot set a seccomp filter");
+  if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+    return fail_errno("cannot set a seccomp filter");
   return {};
 }
 

@@ -15,7 +15,8 @@ Result<sockaddr_un> address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return fail(ErrorKind::invalid, "the socket path " + path + " is longer than 107 bytes; choose a shorter directory");
+    return fail(ErrorKind::invalid,
+                "the socket path " + path + " is longer than 107 bytes; choose a shorter directory");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -52,14 +53,16 @@ Result<Fd> connect_unix(const std::string& path) {
 
 Result<std::pair<Fd, Fd>> socket_pair(int type) {
   int fds[2];
-  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0) return fail_errno("cannot create a socket pair");
+  if (::socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds) < 0)
+    return fail_errno("cannot create a socket pair");
   return std::pair<Fd, Fd>(Fd(fds[0]), Fd(fds[1]));
 }
 
 Result<Peer> peer_of(int fd) {
   ucred cred{};
   socklen_t size = sizeof cred;
-  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0) return fail_errno("cannot read peer credentials");
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+    return fail_errno("cannot read peer credentials");
   return Peer{cred.pid, cred.uid, cred.gid};
 }
 

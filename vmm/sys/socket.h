@@ -27,12 +27,13 @@ Result<Peer> peer_of(int fd);                     // SO_PEERCRED
 inline constexpr size_t kMaxPassedFds = 32;
 
 struct Received {
-  size_t size = 0;      // 0: the peer closed
-  std::vector<Fd> fds;  // close-on-exec
+  size_t size = 0;         // 0: the peer closed
+  std::vector<Fd> fds;     // close-on-exec
   bool truncated = false;  // MSG_TRUNC or MSG_CTRUNC: bytes or descriptors were lost
 };
 
-// One sendmsg; all bytes or an error (loops on short counts; descriptors go with the first byte). SIGPIPE never.
+// One sendmsg; all bytes or an error (loops on short counts; descriptors go with the first byte). SIGPIPE
+// never.
 Status send_with_fds(int fd, ByteSpan bytes, std::span<const int> fds = {});
 // One recvmsg. An error of kind unavailable means EAGAIN.
 Result<Received> receive_with_fds(int fd, std::span<std::byte> into);
