@@ -26,11 +26,14 @@ class Device {
   virtual std::span<const std::byte> config() const { return {}; }
 
   // Queue `index` was kicked, or has work left from an earlier bounded round. Pops chains with queue.pop() until it
-  // is empty or `queue.round_over()`; every popped chain is pushed back exactly once, now or later.
+  // is empty or `queue.round_over()`; every popped chain is pushed back exactly once, now or later. May stop earlier
+  // (a receive queue with nothing to send); then only a kick or the device itself brings it back.
   virtual void serve(unsigned index, Queue& queue) = 0;
 
-  // The queue started (ring addresses, kick and enable are there) or stopped. After a stop no chain of it may be
-  // touched: the guest memory under it may be gone.
+  // The queue started (ring addresses, kick and enable are there) or stopped. `queue` stays valid until stopped().
+  // Inside stopped() the memory is still mapped: push back what is held, for a chain that is dropped is lost to the
+  // guest. Afterwards no chain of it may be touched. A new memory table stops and starts every running queue; the
+  // session goes on.
   virtual void started(unsigned index, Queue& queue) { (void)index, (void)queue; }
   virtual void stopped(unsigned index) { (void)index; }
 
