@@ -66,36 +66,41 @@ Result<Peer> peer_of(int fd) {
   return Peer{cred.pid, cred.uid, cred.gid};
 }
 
-Status send_with_fds(int fd, ByteSpan bytes, std::span<const int> fds) {
+Result<size_t> send_some_with_fds(int fd, ByteSpan bytes, std::span<const int> fds) {
   TURNBOX_ASSERT(fds.size() <= kMaxPassedFds && !bytes.empty());
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxPassedFds)];
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int) * kMaxPassedFds)] = {};
+  iovec iov{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &iov;
+  message.msg_iovlen = 1;
+  if (!fds.empty()) {
+    message.msg_control = control;
+    message.msg_controllen = CMSG_SPACE(fds.size_bytes());
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(fds.size_bytes());
+    std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
+  }
+  ssize_t n;
+  do {
+    n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  } while (n < 0 && errno == EINTR);
+  if (n < 0 && errno == EAGAIN) return 0;
+  if (n < 0) return fail_errno("cannot send");
+  return static_cast<size_t>(n);
+}
+
+Status send_with_fds(int fd, ByteSpan bytes, std::span<const int> fds) {
   while (!bytes.empty()) {
-    iovec iov{const_cast<std::byte*>(bytes.data()), bytes.size()};
-    msghdr message{};
-    message.msg_iov = &iov;
-    message.msg_iovlen = 1;
-    if (!fds.empty()) {
-      std::memset(control, 0, sizeof control);
-      message.msg_control = control;
-      message.msg_controllen = CMSG_SPACE(fds.size_bytes());
-      cmsghdr* header = CMSG_FIRSTHDR(&message);
-      header->cmsg_level = SOL_SOCKET;
-      header->cmsg_type = SCM_RIGHTS;
-      header->cmsg_len = CMSG_LEN(fds.size_bytes());
-      std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
-    }
-    const ssize_t n = ::sendmsg(fd, &message, MSG_NOSIGNAL);
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN) {
-        pollfd wait{fd, POLLOUT, 0};
-        ::poll(&wait, 1, -1);
-        continue;
-      }
-      return fail_errno("cannot send");
+    TRY_ASSIGN(const size_t sent, send_some_with_fds(fd, bytes, fds));
+    if (sent == 0) {
+      pollfd wait{fd, POLLOUT, 0};
+      ::poll(&wait, 1, -1);
+      continue;
     }
     fds = {};
-    bytes = bytes.subspan(static_cast<size_t>(n));
+    bytes = bytes.subspan(sent);
   }
   return {};
 }
