@@ -1,0 +1,32 @@
+// What every verb of the command shares: where it prints, how it fails, and how it is entered.
+//
+// A verb is one file with one function `int NAME(const Arguments&)`-like entry, listed in the table of main.cpp.
+// It returns the exit status; an Error that reaches main is printed as «turnbox: sentence» with status 125, or 2 when
+// its kind is usage.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "vmm/sys/result.h"
+
+namespace turnbox::cli {
+
+// The words behind the verb, split at the first «--».
+struct Arguments {
+  std::vector<std::string> before;
+  std::vector<std::string> after;
+  bool dashes = false;  // «--» was given
+};
+
+struct Verb {
+  const char* name;     // as typed: «run», «turn list»
+  const char* summary;  // one line of `turnbox --help`
+  const char* help;     // the whole text of `turnbox NAME --help`
+  sys::Result<int> (*enter)(const Arguments& arguments);
+};
+
+extern const Verb kRun, kDoctor, kImageBuild, kImageList, kImageVerify;
+extern const Verb kTurnList, kTurnShow, kTurnFiles, kTurnCat, kTurnVerify, kTurnExport;
+
+}  // namespace turnbox::cli
