@@ -19,6 +19,7 @@ class Importer {
   sys::Status feed(std::span<const std::byte> records);
   // After the end record; kind protocol when it has not come.
   sys::Status finish();
+  Ino root() const { return root_; }  // kNoIno until it is known
   uint64_t entries() const { return entries_; }
   uint64_t bytes() const { return bytes_; }
 

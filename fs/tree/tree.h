@@ -99,6 +99,7 @@ class Tree : public View {
 
   const Budget& budget() const;
   Usage usage() const;
+  Memory memory() const;
 
   // O(1). The snapshot sees what the tree is now.
   Snapshot snapshot();

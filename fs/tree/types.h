@@ -53,7 +53,7 @@ struct Attr {
   uint32_t rdev = 0;    // Linux new_encode_dev(): minor 8 low bits | major 12 bits << 8 | minor high bits << 20
   uint64_t size = 0;    // bytes; a directory: its number of entries; a symlink: its target's length
   uint64_t blocks = 0;  // 512-byte blocks really held
-  Time atime, mtime, ctime;
+  Time atime, mtime, ctime;  // reading does not move atime (as noatime); create and setattr do
   ZoneId zone = 0;
 };
 
@@ -79,7 +79,7 @@ struct Dirent {
   Ino ino;
   Type type;
   std::string_view name;  // any bytes but NUL and '/'; 1..255; valid inside the visitor call only
-  uint64_t cookie;        // resume after this entry; 63 bits, stable while names come and go
+  uint64_t cookie;        // resume after this entry; 256 ≤ cookie < 2^63 - 256, stable while names come and go
 };
 
 // What a sandbox may hold at most; each limit answers its own errno.
@@ -88,11 +88,19 @@ struct Budget {
   uint64_t inodes = 4'000'000;         // ENOSPC
   uint64_t name_bytes = uint64_t{1} << 30;   // names and symlink targets: ENOSPC
   uint64_t xattr_bytes = uint64_t{64} << 20;  // ENOSPC
-  uint64_t handles = 65'536;           // ENFILE
+  uint64_t handles = 65'536;           // ENFILE; open files, counted by the doors
 };
 
+// `bytes` are the pages really held, those included that only snapshots still hold. `handles` is 0 here.
 struct Usage {
   uint64_t bytes = 0, inodes = 0, name_bytes = 0, xattr_bytes = 0, handles = 0;
+};
+
+// What the tree takes of the host's memory.
+struct Memory {
+  uint64_t node_bytes = 0;    // inodes, names, indexes
+  uint64_t page_bytes = 0;    // content
+  uint64_t mapped_bytes = 0;  // of the kernel, for both
 };
 
 }  // namespace turnbox::fs
