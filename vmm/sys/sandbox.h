@@ -7,7 +7,9 @@
 //   stage 2  empty root    new mount, network, ipc and uts namespaces; the root is an empty read-only tmpfs
 //                          (in a user namespace of its own when not root; see Confinement::root)
 //   stage 3  no way back   no capabilities in any set, no-new-privileges, not dumpable, no core files
-//   stage 4  few calls     seccomp: sockets, exec, ptrace, mount, new namespaces and the like answer EPERM
+//   stage 4  few calls     seccomp: sockets, exec, fork, ptrace, mount, new namespaces and the like answer EPERM;
+//                          threads can still be made
+// A parent-death signal (process.h) that was armed stays armed, which a change of ids alone would undo.
 // A stage that cannot be had is an error, except stage 1 and 2 for an unprivileged caller, whose absence is
 // returned so that the caller can print it.
 #pragma once
