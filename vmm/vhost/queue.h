@@ -3,7 +3,8 @@
 // (Interface agreed with fs/virtiofs and vmm/vsock; the ring itself is vring.h.)
 // Invariants:
 //  1. Every span of a Chain lies inside guest memory as mapped now; it is bounds-checked once, at pop.
-//  2. Spans are data: their bytes may change at any time under the reader. Copy a header out once, then check it.
+//  2. Spans are data: their bytes may change at any time under the reader. Copy a header out once, then check
+//  it.
 //  3. A queue that broke a rule (docs/hostile-guest) is broken: pop() gives nothing more, push() is ignored.
 //  4. A chain belongs to the run of the ring it was popped from: one pushed after a stop is ignored.
 #pragma once
@@ -40,8 +41,8 @@ class ChainWriter {
   size_t written() const { return written_; }
   // Copies all of `bytes`, or nothing and false.
   bool write(std::span<const std::byte> bytes);
-  // Leaves `count` bytes free to be filled by the returned writer later (a reply header whose length is known only
-  // after its body); the bytes count as written. Empty when there is no room.
+  // Leaves `count` bytes free to be filled by the returned writer later (a reply header whose length is known
+  // only after its body); the bytes count as written. Empty when there is no room.
   std::optional<ChainWriter> reserve(size_t count);
 
  private:
@@ -87,13 +88,15 @@ class Chain {
 class Queue {
  public:
   virtual ~Queue() = default;
-  // Empty when the ring is empty, stopped or broken. An empty ring asks the guest to kick again, so a device that
-  // saw one needs no polling; one that leaves chains in the ring (a receive queue) is not called for them.
+  // Empty when the ring is empty, stopped or broken. An empty ring asks the guest to kick again, so a device
+  // that saw one needs no polling; one that leaves chains in the ring (a receive queue) is not called for
+  // them.
   virtual std::optional<Chain> pop() = 0;
-  // used.len = `written`, at most chain.writable_bytes(). The guest is notified once per round, when it asks for it.
+  // used.len = `written`, at most chain.writable_bytes(). The guest is notified once per round, when it asks
+  // for it.
   virtual void push(Chain chain, uint32_t written) = 0;
-  // True once this round has done its share of work; the back end calls serve() again after other queues had theirs.
-  // Always false outside serve().
+  // True once this round has done its share of work; the back end calls serve() again after other queues had
+  // theirs. Always false outside serve().
   virtual bool round_over() const = 0;
   // For pushes outside serve(): notify now if the guest asked for it.
   virtual void flush() = 0;
