@@ -1,13 +1,15 @@
 // One virtio-fs device: a directory of the tree, served to a hostile guest under one of two contracts.
 //
-// Owned by the daemon's main; runs on the thread that owns the tree. A request walks device → request (copied out
-// once, checked) → one row of the opcode table → tree verb → reply, and nothing is kept of it afterwards.
+// Owned by the daemon's main; runs on the thread that owns the tree. A request walks device → request (copied
+// out once, checked) → one row of the opcode table → tree verb → reply, and nothing is kept of it afterwards.
 //
 // Invariants:
 //  1. Nothing happens on the tree before it is sure that the reply has room.
-//  2. A node id is an inode number and valid only while this session's lookup table holds it; 1 is the device's root.
+//  2. A node id is an inode number and valid only while this session's lookup table holds it; 1 is the
+//  device's root.
 //  3. Guest bytes end no process: a breach is answered with an errno, counted, and logged at a limited rate.
-// The rules, one by one: docs/hostile-guest, section 3. The contracts: docs/decisions/0120-two-contracts.md.
+// The rules, one by one: docs/HOSTILE_GUEST.md, «FUSE requests». The contracts:
+// docs/decisions/0120-two-contracts.md.
 #pragma once
 
 #include <functional>
@@ -25,12 +27,13 @@ enum class Contract : uint8_t {
   turn,       // the host changes it too: handles, no writeback, time-outs 0 wherever the host adds names
 };
 
-// What the daemon does with writes to files of a zone of use `log`. A call never keeps part of what it refused.
+// What the daemon does with writes to files of a zone of use `log`. A call never keeps part of what it
+// refused.
 class EventLog {
  public:
   virtual ~EventLog() = default;
-  // Appends whole lines; what follows the last newline waits for more of the same handle. EINVAL: a line that is no
-  // JSON object or exceeds 64 KiB. Returns bytes.size().
+  // Appends whole lines; what follows the last newline waits for more of the same handle. EINVAL: a line that
+  // is no JSON object or exceeds 64 KiB. Returns bytes.size().
   virtual fs::Expected<size_t> append(fs::Ino file, uint64_t handle, std::span<const std::byte> bytes) = 0;
   // The handle is closed; its unfinished line is dropped.
   virtual void closed(fs::Ino file, uint64_t handle) = 0;
@@ -38,13 +41,13 @@ class EventLog {
 
 struct Options {
   Contract contract = Contract::workspace;
-  fs::Ino root = fs::kNoIno;           // a directory; node id 1
-  std::string name;                    // for log lines: «fs:workspace»
-  EventLog* events = nullptr;          // outlives the device; without one a log can only be read
-  std::function<fs::Time()> now;       // for UTIME_NOW; CLOCK_REALTIME when empty
-  uint64_t max_lookups = 8'000'000;    // nodes the guest may hold at once: ENFILE
-  uint64_t long_timeout_s = 86'400;    // for names and attributes in zones of use `plain`
-};                                     // open handles are limited by the tree's budget: ENFILE
+  fs::Ino root = fs::kNoIno;         // a directory; node id 1
+  std::string name;                  // for log lines: «fs:workspace»
+  EventLog* events = nullptr;        // outlives the device; without one a log can only be read
+  std::function<fs::Time()> now;     // for UTIME_NOW; CLOCK_REALTIME when empty
+  uint64_t max_lookups = 8'000'000;  // nodes the guest may hold at once: ENFILE
+  uint64_t long_timeout_s = 86'400;  // for names and attributes in zones of use `plain`
+};                                   // open handles are limited by the tree's budget: ENFILE
 
 struct Counters {
   uint64_t requests = 0;       // with a whole header
@@ -55,7 +58,7 @@ struct Counters {
   uint64_t unknown_nodes = 0;  // ESTALE: a node id that the session does not hold
   uint64_t bad_handles = 0;    // EBADF
   uint64_t forgets_clamped = 0;
-  uint64_t sessions = 0;       // INITs that were accepted
+  uint64_t sessions = 0;  // INITs that were accepted
   uint64_t bytes_read = 0, bytes_written = 0;
 };
 
