@@ -28,6 +28,7 @@ class Importer {
   Ino parent_;
   std::string name_;
   ZoneId zone_;
+  Ino root_ = kNoIno;
   std::unordered_map<std::string, Ino> directories_;
   uint64_t entries_ = 0, bytes_ = 0;
   bool ended_ = false;

@@ -70,8 +70,8 @@ class Tree : public View {
     Type type = Type::regular;
     uint16_t mode = 0;
     uint32_t rdev = 0;
-    std::string_view target;  // a symlink's
-    std::optional<ZoneId> zone;
+    std::string_view target = {};  // a symlink's
+    std::optional<ZoneId> zone = {};
   };
   Expected<Attr> create(Ino dir, std::string_view name, const NewNode& node, const Caller& caller);
   Expected<Attr> link(Ino ino, Ino dir, std::string_view name, const Caller& caller);
