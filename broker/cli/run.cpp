@@ -7,6 +7,7 @@
 
 #include "broker/cli/options.h"
 #include "broker/cli/progress.h"
+#include "broker/cli/text.h"
 #include "broker/cli/verb.h"
 #include "broker/demand/places.h"
 #include "broker/demand/run.h"
@@ -104,28 +105,6 @@ sys::Result<sys::Fd> signals_as_descriptor() {
   sys::Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!fd) return sys::fail_errno("cannot watch for signals");
   return fd;
-}
-
-std::string seconds(std::chrono::milliseconds ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f s", static_cast<double>(ms.count()) / 1000);
-  return text;
-}
-
-// Names come from the guest: control characters must not reach the terminal.
-std::string printable(std::string_view name) {
-  std::string text;
-  for (const char c : name) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7f) {
-      text += c;
-      continue;
-    }
-    char escaped[8];
-    std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
-    text += escaped;
-  }
-  return text;
 }
 
 void print_report(const demand::RunReport& report) {

@@ -19,6 +19,7 @@ class RuntimeDir {
   static sys::Result<RuntimeDir> make(const std::string& runtime, const std::string& id, gid_t group);
   // Takes over an existing one; kind conflict while somebody owns it.
   static sys::Result<RuntimeDir> take_over(const std::string& path);
+  static bool is_free(const std::string& path);  // nobody holds its lock now
 
   RuntimeDir(RuntimeDir&&) noexcept = default;
   RuntimeDir& operator=(RuntimeDir&&) = delete;

@@ -1,0 +1,92 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+
+#include "broker/cli/open_ledger.h"
+#include "broker/cli/text.h"
+#include "broker/cli/verb.h"
+#include "broker/turn/export.h"
+#include "broker/turn/verify.h"
+
+namespace turnbox::cli {
+namespace {
+
+void print(const turn::Finding& finding) {
+  std::printf("  %s %s: %s\n", finding.wrong ? "WRONG" : "note ", printable(finding.what).c_str(),
+              printable(finding.text).c_str());
+}
+
+sys::Result<int> enter_verify(const Arguments& arguments) {
+  Options options(kTurnVerify);
+  std::string id;
+  options.app().add_option("ID", id)->required();
+  TRY(options.parse(arguments));
+  TRY_ASSIGN(Opened opened, open_ledger(options));
+  TRY_ASSIGN(const turn::Verification found, turn::verify(opened.ledger, id));
+  std::printf("turn     %s\nrecord   %s\nchecked  %llu objects, %s\n", found.turn.c_str(), to_hex(found.record).c_str(),
+              static_cast<unsigned long long>(found.objects), bytes(found.bytes).c_str());
+  for (const auto& finding : found.findings) print(finding);
+  std::cout << (found.good() ? "result   GOOD: every digest, the signature and the chain hold\n"
+                             : "result   BAD: do not trust this record\n");
+  return found.good() ? 0 : 1;
+}
+
+// Written beside and renamed, so that a failed export leaves no half a file.
+sys::Status export_to(turn::Ledger& ledger, const std::string& id, const std::string& file) {
+  std::string beside = file + ".XXXXXX";
+  sys::Fd fd(::mkostemp(beside.data(), O_CLOEXEC));
+  if (!fd) return sys::fail_errno("cannot write beside " + file);
+  auto written = turn::export_tar(ledger, id, fd.get());
+  if (written && (::fchmod(fd.get(), 0644) < 0 || ::rename(beside.c_str(), file.c_str()) < 0)) {
+    written = sys::fail_errno("cannot write " + file);
+  }
+  if (!written) ::unlink(beside.c_str());
+  return written;
+}
+
+sys::Result<int> enter_export(const Arguments& arguments) {
+  Options options(kTurnExport);
+  std::string id, file;
+  options.app().add_option("ID", id)->required();
+  options.app().add_option("FILE", file)->required();
+  TRY(options.parse(arguments));
+  TRY_ASSIGN(Opened opened, open_ledger(options));
+  if (file == "-") {
+    TRY(turn::export_tar(opened.ledger, id, 1));
+  } else {
+    TRY(export_to(opened.ledger, id, file));
+  }
+  return 0;
+}
+
+}  // namespace
+
+const Verb kTurnVerify{"turn verify", "recompute every digest of a turn's record",
+                       R"(usage: turnbox turn verify ID [--state DIR]
+
+Recomputes every digest that the record names from the stored bytes, and checks its signature, its place in the chain
+of its demand, and the signed checkpoint. Exit status: 0 everything holds, 1 something is wrong (it is named).
+
+  --state DIR   where records are kept (TURNBOX_STATE)
+
+example
+  turnbox turn verify 01JD
+)",
+                       enter_verify};
+
+const Verb kTurnExport{"turn export", "write a turn as a tar file that anybody can check",
+                       R"(usage: turnbox turn export ID FILE [--state DIR]
+
+Writes the record, its signature, the public key and every object to FILE (- is standard output), as a tar file. The same turn
+gives the same bytes. docs/verify.py checks such a file with nothing but Python's standard library.
+
+  --state DIR   where records are kept (TURNBOX_STATE)
+
+example
+  turnbox turn export 01JD turn.tar && python3 docs/verify.py turn.tar
+)",
+                       enter_export};
+
+}  // namespace turnbox::cli
