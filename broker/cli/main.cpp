@@ -11,8 +11,8 @@ namespace turnbox::cli {
 namespace {
 
 constexpr const Verb* kVerbs[] = {
-    &kRun,       &kDoctor,   &kImageBuild, &kImageList,  &kImageVerify, &kTurnList,
-    &kTurnShow,  &kTurnFiles, &kTurnCat,   &kTurnVerify, &kTurnExport,
+    &kRun,      &kDoctor,    &kImageBuild, &kImageList,  &kImageVerify, &kTurnList,
+    &kTurnShow, &kTurnFiles, &kTurnCat,    &kTurnVerify, &kTurnExport,
 };
 
 constexpr const char* kIntroduction =
@@ -23,7 +23,8 @@ constexpr const char* kIntroduction =
 
 constexpr const char* kClosing =
     "\n"
-    "Every verb has --help and takes --state DIR (or TURNBOX_STATE): where images, records and keys are kept.\n"
+    "Every verb has --help and takes --state DIR (or TURNBOX_STATE): where images, records and keys are "
+    "kept.\n"
     "Exit status: 0 done, 2 usage, 125 turnbox failed; `turnbox run` passes on the command's own.\n";
 
 void print_overview(std::ostream& out, const char* group) {
@@ -63,15 +64,15 @@ sys::Result<int> no_such_verb(const std::vector<std::string>& words) {
   for (const char* group : {"turn", "image"}) {
     if (words[0] != group) continue;
     if (words.size() > 1 && words[1][0] != '-') {
-      return sys::fail(sys::ErrorKind::usage, "turnbox " + words[0] + " has no verb " + words[1] + "; see turnbox " +
-                                                  words[0] + " --help");
+      return sys::fail(sys::ErrorKind::usage, "turnbox " + words[0] + " has no verb " + words[1] +
+                                                  "; see turnbox " + words[0] + " --help");
     }
     if (asks_help(words)) {
       print_overview(std::cout, group);
       return 0;
     }
-    return sys::fail(sys::ErrorKind::usage, std::string("turnbox ") + group + " needs a verb; see turnbox " + group +
-                                                " --help");
+    return sys::fail(sys::ErrorKind::usage,
+                     std::string("turnbox ") + group + " needs a verb; see turnbox " + group + " --help");
   }
   return sys::fail(sys::ErrorKind::usage, "turnbox has no verb " + words[0] + "; see turnbox --help");
 }

@@ -14,7 +14,8 @@ sys::Status Options::parse(const Arguments& arguments, bool takes_command) {
     return sys::fail(sys::ErrorKind::usage, text + "; see turnbox " + verb_.name + " --help");
   };
   if (arguments.dashes && !takes_command) return usage(std::string(verb_.name) + " takes nothing after --");
-  std::vector<std::string> reversed(arguments.before.rbegin(), arguments.before.rend());  // as CLI11 wants them
+  std::vector<std::string> reversed(arguments.before.rbegin(),
+                                    arguments.before.rend());  // as CLI11 wants them
   try {
     app_.parse(std::move(reversed));
   } catch (const CLI::ExtrasError&) {

@@ -1,5 +1,5 @@
-// One line on a terminal that says what is being waited for, and is gone when it is over. On anything but a terminal,
-// and with --quiet, nothing is printed.
+// One line on a terminal that says what is being waited for, and is gone when it is over. On anything but a
+// terminal, and with --quiet, nothing is printed.
 #pragma once
 
 #include <string>

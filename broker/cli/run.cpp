@@ -32,12 +32,15 @@ sys::Result<std::pair<std::string, std::string>> split(const std::string& option
 // An input's name becomes one directory entry in the guest.
 sys::Status check_input(const std::string& name, const std::string& path) {
   if (name.find('/') != std::string::npos) {
-    return sys::fail(ErrorKind::usage, "the input name " + name + " holds a /; an input has a plain name, as in --input data=" + path);
+    return sys::fail(
+        ErrorKind::usage,
+        "the input name " + name + " holds a /; an input has a plain name, as in --input data=" + path);
   }
   if (name == "." || name == ".." || name.size() > 255) {
     return sys::fail(ErrorKind::usage, "the input name " + name + " cannot name a file; choose another");
   }
-  if (path.empty()) return sys::fail(ErrorKind::usage, "the input " + name + " has no path; write --input " + name + "=PATH");
+  if (path.empty())
+    return sys::fail(ErrorKind::usage, "the input " + name + " has no path; write --input " + name + "=PATH");
   return {};
 }
 
@@ -114,16 +117,17 @@ void print_report(const demand::RunReport& report) {
     std::fprintf(stderr, "  %c %s\n", row.change, printable(row.path).c_str());
   }
   if (report.changes.size() > kChangesShown) {
-    std::fprintf(stderr, "  … and %zu more; see turnbox turn files %s\n", report.changes.size() - kChangesShown,
-                 report.turn.c_str());
+    std::fprintf(stderr, "  … and %zu more; see turnbox turn files %s\n",
+                 report.changes.size() - kChangesShown, report.turn.c_str());
   }
-  const std::string status = report.reason.empty() ? report.status : report.status + " (" + report.reason + ")";
-  std::fprintf(stderr, "turn     %s\nstatus   %s, %s\ntier     %s\ntime     boot %s, run %s\n", report.turn.c_str(),
-               status.c_str(), report.ended.c_str(), report.tier.c_str(), seconds(report.boot).c_str(),
-               seconds(report.run).c_str());
-  std::fprintf(stderr, "changes  +%llu ~%llu -%llu\nrecord   %s\n", static_cast<unsigned long long>(report.added),
-               static_cast<unsigned long long>(report.changed), static_cast<unsigned long long>(report.removed),
-               report.record_digest.c_str());
+  const std::string status =
+      report.reason.empty() ? report.status : report.status + " (" + report.reason + ")";
+  std::fprintf(stderr, "turn     %s\nstatus   %s, %s\ntier     %s\ntime     boot %s, run %s\n",
+               report.turn.c_str(), status.c_str(), report.ended.c_str(), report.tier.c_str(),
+               seconds(report.boot).c_str(), seconds(report.run).c_str());
+  std::fprintf(stderr, "changes  +%llu ~%llu -%llu\nrecord   %s\n",
+               static_cast<unsigned long long>(report.added), static_cast<unsigned long long>(report.changed),
+               static_cast<unsigned long long>(report.removed), report.record_digest.c_str());
 }
 
 sys::Result<int> enter(const Arguments& arguments) {
@@ -154,9 +158,8 @@ sys::Result<int> enter(const Arguments& arguments) {
 
 }  // namespace
 
-const Verb kRun{
-    "run", "run a command in a fresh microVM and keep the turn's record",
-    R"(usage: turnbox run [OPTION]… -- CMD [ARG]…
+const Verb kRun{"run", "run a command in a fresh microVM and keep the turn's record",
+                R"(usage: turnbox run [OPTION]… -- CMD [ARG]…
 
 Boots a fresh microVM, runs CMD in /workspace, passes standard input, output and error through, and keeps
 one signed record of the turn. The VM and everything in it is gone afterwards.
@@ -190,6 +193,6 @@ exit status
 example
   turnbox run --workspace . --timeout 60 -- sh -c 'make test > $TURNBOX_OUTPUTS/log'
 )",
-    enter};
+                enter};
 
 }  // namespace turnbox::cli

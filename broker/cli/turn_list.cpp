@@ -34,7 +34,8 @@ void print_row(const store::StoredRecord& stored, const turn::Record& record) {
   if (draft.reason != turn::Reason::none) status += " (" + std::string(turn::name_of(draft.reason)) + ")";
   std::string command;
   if (!draft.stages.empty()) {
-    for (const auto& word : draft.stages.front().argv) command += (command.empty() ? "" : " ") + printable(word);
+    for (const auto& word : draft.stages.front().argv)
+      command += (command.empty() ? "" : " ") + printable(word);
   }
   if (command.size() > 60) command.resize(59), command += "…";
   std::printf("%-26s  %-20s  %-12s  %-22s  %s\n", stored.turn.c_str(), utc(draft.ended_ns).c_str(),

@@ -10,10 +10,13 @@
 namespace turnbox::cli {
 namespace {
 
-void line(const char* name, const std::string& value) { std::printf("%-12s %s\n", name, value.c_str()); }
+void line(const char* name, const std::string& value) {
+  std::printf("%-12s %s\n", name, value.c_str());
+}
 
 std::string shown(const turn::TreeCapture& tree) {
-  if (const auto* none = std::get_if<turn::NotCaptured>(&tree)) return "not captured: " + printable(none->reason);
+  if (const auto* none = std::get_if<turn::NotCaptured>(&tree))
+    return "not captured: " + printable(none->reason);
   return to_hex(std::get<turn::TreeRef>(tree).content);
 }
 
@@ -35,15 +38,16 @@ void show_stage(const turn::Stage& stage) {
 void show(const store::StoredRecord& stored, const turn::Record& record) {
   const turn::Draft& draft = record.draft;
   line("turn", stored.turn);
-  line("demand", stored.account + "/" + stored.project + "/" + stored.demand + ", thread " + draft.thread + ", turn " +
-                     std::to_string(draft.thread_seq));
+  line("demand", stored.account + "/" + stored.project + "/" + stored.demand + ", thread " + draft.thread +
+                     ", turn " + std::to_string(draft.thread_seq));
   std::string status(turn::name_of(draft.status));
   if (draft.reason != turn::Reason::none) status += " (" + std::string(turn::name_of(draft.reason)) + ")";
   line("status", status);
   if (!draft.detail.empty()) line("detail", printable(draft.detail));
   line("started", utc(draft.started_ns));
   line("ended", utc(draft.ended_ns));
-  line("tier", draft.tier_given + (draft.tier_asked ? ", asked for " + *draft.tier_asked : ", the best there was"));
+  line("tier",
+       draft.tier_given + (draft.tier_asked ? ", asked for " + *draft.tier_asked : ", the best there was"));
   if (draft.image) line("image", to_hex(*draft.image));
   line("before", shown(draft.workspace_before));
   line("after", shown(draft.workspace_after));

@@ -25,8 +25,9 @@ sys::Result<int> enter_verify(const Arguments& arguments) {
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const turn::Verification found, turn::verify(opened.ledger, id));
-  std::printf("turn     %s\nrecord   %s\nchecked  %llu objects, %s\n", found.turn.c_str(), to_hex(found.record).c_str(),
-              static_cast<unsigned long long>(found.objects), bytes(found.bytes).c_str());
+  std::printf("turn     %s\nrecord   %s\nchecked  %llu objects, %s\n", found.turn.c_str(),
+              to_hex(found.record).c_str(), static_cast<unsigned long long>(found.objects),
+              bytes(found.bytes).c_str());
   for (const auto& finding : found.findings) print(finding);
   std::cout << (found.good() ? "result   GOOD: every digest, the signature and the chain hold\n"
                              : "result   BAD: do not trust this record\n");

@@ -1,8 +1,8 @@
 // What every verb of the command shares: where it prints, how it fails, and how it is entered.
 //
-// A verb is one file with one function `int NAME(const Arguments&)`-like entry, listed in the table of main.cpp.
-// It returns the exit status; an Error that reaches main is printed as «turnbox: sentence» with status 125, or 2 when
-// its kind is usage.
+// A verb is one file with one function `int NAME(const Arguments&)`-like entry, listed in the table of
+// main.cpp. It returns the exit status; an Error that reaches main is printed as «turnbox: sentence» with
+// status 125, or 2 when its kind is usage.
 #pragma once
 
 #include <string>

@@ -23,7 +23,8 @@ bool may_be_in_the_making(const std::string& path) {
 
 sys::Status clear(const std::string& path, Reconciled& done) {
   auto dir = RuntimeDir::take_over(path);
-  if (!dir) return dir.error().kind == sys::ErrorKind::conflict ? sys::Status{} : tl::make_unexpected(dir.error());
+  if (!dir)
+    return dir.error().kind == sys::ErrorKind::conflict ? sys::Status{} : tl::make_unexpected(dir.error());
   TRY_ASSIGN(const size_t killed, domain::kill_qemu_below(path));
   done.processes += killed;
   TRY(dir->remove());

@@ -1,7 +1,8 @@
 // Clears what killed owners left: sandboxes whose lock can be taken, and rows of the store that name none.
 //
-// The order is the reverse of a start: QEMU is killed (fsd and vsockd died with their owner), the runtime directory is
-// removed, then the row is erased; so a reconciliation that is killed itself is made good by the next one.
+// The order is the reverse of a start: QEMU is killed (fsd and vsockd died with their owner), the runtime
+// directory is removed, then the row is erased; so a reconciliation that is killed itself is made good by the
+// next one.
 #pragma once
 
 #include <string>

@@ -1,7 +1,9 @@
-// One command in one fresh sandbox as one turn with one stage: what `turnbox run` does, from checks to the record.
+// One command in one fresh sandbox as one turn with one stage: what `turnbox run` does, from checks to the
+// record.
 //
-// The steps stand in run.cpp in the order in which they happen. Errors before the guest runs leave nothing behind and
-// no record. From `turn.begin` on, whatever happens ends in one record: completed, failed or cancelled.
+// The steps stand in run.cpp in the order in which they happen. Errors before the guest runs leave nothing
+// behind and no record. From `turn.begin` on, whatever happens ends in one record: completed, failed or
+// cancelled.
 #pragma once
 
 #include <chrono>
@@ -21,8 +23,8 @@ struct RunSpec {
   std::vector<std::string> command;
   std::optional<domain::Tier> tier;  // empty: the best the host has
   std::string image = "default";
-  std::string workspace;                                     // directory of the host, or empty
-  std::vector<std::pair<std::string, std::string>> inputs;   // name, path
+  std::string workspace;                                    // directory of the host, or empty
+  std::vector<std::pair<std::string, std::string>> inputs;  // name, path
   std::vector<std::pair<std::string, std::string>> env;
   unsigned memory_mib = 512;
   unsigned vcpus = 1;
@@ -47,10 +49,12 @@ struct RunReport {
   std::string failure;  // one sentence when turnbox itself failed after the turn began
 };
 
-// Watches for SIGINT and SIGTERM, and tells where the run is. `phase` gets «booting», «importing 120 files», …
+// Watches for SIGINT and SIGTERM, and tells where the run is. `phase` gets «booting», «importing 120 files»,
+// …
 struct RunHooks {
   std::function<void(const std::string&)> phase;
-  int cancel_fd = -1;  // a signalfd-like descriptor: readable once the run is to be cancelled; see run_signals.h
+  int cancel_fd =
+      -1;  // a signalfd-like descriptor: readable once the run is to be cancelled; see run_signals.h
   std::function<int()> cancel_signal;  // which signal it was: 2 or 15, after cancel_fd became readable
 };
 

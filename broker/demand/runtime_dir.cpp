@@ -43,7 +43,9 @@ sys::Result<RuntimeDir> RuntimeDir::take_over(const std::string& path) {
   return RuntimeDir(path, std::move(lock));
 }
 
-bool RuntimeDir::is_free(const std::string& path) { return lock_of(path).has_value(); }
+bool RuntimeDir::is_free(const std::string& path) {
+  return lock_of(path).has_value();
+}
 
 RuntimeDir::~RuntimeDir() {
   (void)remove();
