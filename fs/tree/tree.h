@@ -41,7 +41,8 @@ class View {
  protected:
   View();
   ~View();
-  struct Root;  // the map's root and its epoch
+  friend struct Inspect;  // fs/tree/state.h: what diff and digest see
+  struct Root;            // the inode table, and whose it is
   Root* root_ = nullptr;
 };
 
@@ -108,11 +109,16 @@ class Tree : public View {
   bool reclaim(unsigned budget_us);
 
  private:
+  friend struct View::Root;
+  friend class Snapshot;
   struct State;
+  struct Rename;
+  static void drop(Root& root);
   std::unique_ptr<State> state_;
 };
 
-// Move-only token of one snapshot. Reading is thread-safe; only Tree::release ends it.
+// Move-only token of one snapshot. Reading is thread-safe; Tree::release ends it, and so does its destruction, which
+// must happen on the owner's thread and before the tree's.
 class Snapshot : public View {
  public:
   Snapshot(Snapshot&&) noexcept;
