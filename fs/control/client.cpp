@@ -281,20 +281,31 @@ Result<SubtreeDigest> Client::digest(SnapshotId snapshot, std::string_view of) {
   return digest;
 }
 
+Result<ObjectPiece> Client::objects_piece(SnapshotId snapshot, std::string_view of,
+                                          std::span<const sys::Digest> have, bool first) {
+  sys::Fd known;
+  if (first) {
+    TRY_ASSIGN(known, sys::memfd_with("turnbox-have", std::as_bytes(have)));
+  }
+  const int known_fd = known.get();
+  TRY_ASSIGN(Answer answer, call("snapshot.objects", {{"snapshot", snapshot}, {"of", of}, {"next", !first}},
+                                 first ? std::span(&known_fd, 1) : std::span<const int>{}, 1));
+  ObjectPiece piece;
+  TRY_ASSIGN(piece.more, flag(answer.result, "more"));
+  piece.memfd = std::move(answer.fds[0]);
+  return piece;
+}
+
 Status Client::objects(SnapshotId snapshot, std::string_view of, std::span<const sys::Digest> have,
                        const std::function<Status(const Object&)>& visit) {
-  TRY_ASSIGN(const sys::Fd known, sys::memfd_with("turnbox-have", std::as_bytes(have)));
-  const int known_fd = known.get();
   bool more = true;
-  for (bool next = false; more; next = true) {
-    TRY_ASSIGN(Answer answer, call("snapshot.objects", {{"snapshot", snapshot}, {"of", of}, {"next", next}},
-                                   next ? std::span<const int>{} : std::span(&known_fd, 1), 1));
-    TRY_ASSIGN(more, flag(answer.result, "more"));
-    TRY_ASSIGN(const sys::Mapping piece, sys::map_sealed(answer.fds[0].get(), kMaxBulk));
-    TRY(read_object_stream(piece.bytes(),
-                           [&](ObjectKind kind, const sys::Digest& digest, sys::ByteSpan bytes) {
-                             return visit(Object{kind, digest, bytes});
-                           }));
+  for (bool first = true; more; first = false) {
+    TRY_ASSIGN(const ObjectPiece piece, objects_piece(snapshot, of, have, first));
+    more = piece.more;
+    TRY_ASSIGN(const sys::Mapping bytes, sys::map_sealed(piece.memfd.get(), kMaxBulk));
+    TRY(read_object_stream(bytes.bytes(), [&](ObjectKind kind, const sys::Digest& digest, sys::ByteSpan object) {
+      return visit(Object{kind, digest, object});
+    }));
   }
   return {};
 }
