@@ -147,19 +147,20 @@ Result<Process> Process::spawn(const Spawn& what) {
 Result<std::string> sibling_program(const std::string& name) {
   namespace stdfs = std::filesystem;
   std::error_code ec;
-  if (const char* dir = std::getenv("TURNBOX_LIBEXEC")) {
-    const std::string path = std::string(dir) + "/" + name;
-    if (::access(path.c_str(), X_OK) == 0) return path;
-  }
   const stdfs::path self = stdfs::read_symlink("/proc/self/exe", ec);
-  for (const stdfs::path& dir : {self.parent_path(), self.parent_path() / "../libexec/turnbox",
-                                 self.parent_path() / "../lib/turnbox"}) {
-    const std::string path = (dir / name).lexically_normal().string();
+  std::vector<stdfs::path> places;
+  if (const char* dir = std::getenv("TURNBOX_LIBEXEC")) places.emplace_back(dir);
+  // Beside us, as installed, and as a build tree has them.
+  for (const char* place : {".", "../libexec/turnbox", "../../fs", "../../vmm/vsock", "../../vmm/guest"}) {
+    places.push_back(self.parent_path() / place);
+  }
+  for (const stdfs::path& place : places) {
+    const std::string path = (place / name).lexically_normal().string();
     if (::access(path.c_str(), X_OK) == 0) return path;
   }
-  return fail(ErrorKind::not_found,
-              name + " is not beside " + self.string() +
-                  " nor in its libexec directory; install turnbox whole, or set TURNBOX_LIBEXEC");
+  return fail(ErrorKind::not_found, name + " is neither beside " + self.string() +
+                                        " nor in ../libexec/turnbox; install turnbox whole, or set TURNBOX_LIBEXEC to "
+                                        "its directory");
 }
 
 }  // namespace turnbox::sys

@@ -52,8 +52,8 @@ class Process {
   std::optional<Exit> exit_;
 };
 
-// The path of a program of ours that stands beside the running executable, or of its build tree's place given
-// by the environment variable TURNBOX_LIBEXEC (a directory); kind not_found names both places.
+// The path of a program of ours: in the directory that TURNBOX_LIBEXEC names, beside the running executable, in its
+// ../libexec/turnbox, or where a build tree has it. Kind not_found says where it was looked for.
 Result<std::string> sibling_program(const std::string& name);
 
 }  // namespace turnbox::sys
