@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
-#include <charconv>
 
 #include "fs/control/change_list.h"
 #include "fs/control/object_stream.h"
@@ -25,18 +24,10 @@ tl::unexpected<sys::Error> broken(std::string_view what) {
   return sys::fail(ErrorKind::protocol, "turnbox-fsd's answer has no good " + std::string(what));
 }
 
-// Decimal strings carry what may pass 2^53; smaller counts are plain numbers.
 Result<uint64_t> number(const json::object& from, std::string_view key) {
   const json::value* value = from.if_contains(key);
-  if (value == nullptr) return broken(key);
-  if (value->is_int64() && value->get_int64() >= 0) return static_cast<uint64_t>(value->get_int64());
-  if (value->is_uint64()) return value->get_uint64();
-  if (!value->is_string()) return broken(key);
-  const std::string_view text = value->get_string();
-  uint64_t out = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
-  if (error != std::errc{} || end != text.data() + text.size()) return broken(key);
-  return out;
+  if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return broken(key);
+  return static_cast<uint64_t>(value->get_int64());
 }
 
 Result<std::string> text(const json::object& from, std::string_view key) {
@@ -183,6 +174,9 @@ Result<Client::Answer> Client::call(std::string_view method, json::object params
   json::object request{{"jsonrpc", "2.0"}, {"id", id}, {"method", method}, {"params", std::move(params)}};
   if (!send_fds.empty()) request["fds"] = send_fds.size();
   const std::string line = json::serialize(request) + "\n";
+  if (!sys::is_utf8(line)) {
+    return sys::fail(ErrorKind::invalid, std::string(method) + ": a name in it is not UTF-8; rename it");
+  }
   if (line.size() > kMaxLine) {
     return sys::fail(ErrorKind::limit,
                      std::string(method) + ": the message is longer than 1 MiB; make it smaller");
@@ -303,9 +297,10 @@ Status Client::objects(SnapshotId snapshot, std::string_view of, std::span<const
     TRY_ASSIGN(const ObjectPiece piece, objects_piece(snapshot, of, have, first));
     more = piece.more;
     TRY_ASSIGN(const sys::Mapping bytes, sys::map_sealed(piece.memfd.get(), kMaxBulk));
-    TRY(read_object_stream(bytes.bytes(), [&](ObjectKind kind, const sys::Digest& digest, sys::ByteSpan object) {
-      return visit(Object{kind, digest, object});
-    }));
+    TRY(read_object_stream(bytes.bytes(),
+                           [&](ObjectKind kind, const sys::Digest& digest, sys::ByteSpan object) {
+                             return visit(Object{kind, digest, object});
+                           }));
   }
   return {};
 }

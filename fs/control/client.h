@@ -101,10 +101,10 @@ class Client {
   sys::Result<uint64_t> workspace_epoch();
   // `of`: `workspace`, or, in the turn whose call made the snapshot, `inputs/NAME` or `outputs/STAGE`.
   sys::Result<SubtreeDigest> digest(SnapshotId snapshot, std::string_view of);
-  // The next piece of a subtree's objects; `first` starts over and names what the asker has (else `have` is not
-  // looked at).
-  sys::Result<ObjectPiece> objects_piece(SnapshotId snapshot, std::string_view of, std::span<const sys::Digest> have,
-                                         bool first);
+  // The next piece of a subtree's objects; `first` starts over and names what the asker has (else `have` is
+  // not looked at).
+  sys::Result<ObjectPiece> objects_piece(SnapshotId snapshot, std::string_view of,
+                                         std::span<const sys::Digest> have, bool first);
   // Visits every object of the subtree that is not in `have`, children before parents, the meta's included. A
   // failed visit ends the walk with that error.
   sys::Status objects(SnapshotId snapshot, std::string_view of, std::span<const sys::Digest> have,

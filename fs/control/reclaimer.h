@@ -1,0 +1,32 @@
+// Gives back what released snapshots and discarded directories held, in steps between which the devices are
+// served.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+
+#include "fs/tree/tree.h"
+#include "fs/turn/sweeper.h"
+
+namespace turnbox::control {
+
+class Reclaimer {
+ public:
+  static constexpr unsigned kStepUs = 250;  // each of two steps a round: half a millisecond at most
+
+  Reclaimer(boost::asio::io_context& io, fs::Tree& tree, turn::Sweeper& sweeper)
+      : io_(io), tree_(tree), sweeper_(sweeper) {}
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
+
+  void poke();  // there may be work; it is done from the loop
+
+ private:
+  void step();
+
+  boost::asio::io_context& io_;
+  fs::Tree& tree_;
+  turn::Sweeper& sweeper_;
+  bool running_ = false;
+};
+
+}  // namespace turnbox::control
