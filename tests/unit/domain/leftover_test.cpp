@@ -1,0 +1,106 @@
+// Finding and ending a dead owner's QEMU: the decision on command lines, and real processes that look like one.
+#include "vmm/domain/leftover.h"
+
+#include <unistd.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <initializer_list>
+
+#include "vmm/sys/process.h"
+
+using namespace turnbox;
+using domain::is_qemu_below;
+
+namespace {
+
+std::string line(std::initializer_list<std::string_view> args) {
+  std::string out;
+  for (const auto arg : args) (out += arg) += '\0';
+  return out;
+}
+
+// A program under QEMU's name that waits for its end: `tail -f FILE` copied, with the file standing for a socket path.
+struct FakeQemu {
+  std::string dir = "/tmp/turnbox-leftover-XXXXXX";
+  std::string program;
+  FakeQemu() {
+    BOOST_REQUIRE(::mkdtemp(dir.data()) != nullptr);
+    program = dir + "/qemu-system-x86_64";
+    std::filesystem::copy_file("/usr/bin/tail", program);
+    std::filesystem::create_directory(dir + "/01");
+    std::filesystem::create_directory(dir + "/02");
+    for (const char* file : {"/01/socket", "/02/socket"}) BOOST_REQUIRE(sys::replace_file(dir + file, "", 0600));
+  }
+  ~FakeQemu() { std::filesystem::remove_all(dir); }
+  sys::Process start(const std::string& below) const {
+    sys::Spawn spawn;
+    spawn.program = program;
+    spawn.argv = {program, "-f", dir + below};
+    auto process = sys::Process::spawn(spawn);
+    BOOST_REQUIRE(process);
+    return std::move(*process);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(leftover)
+
+BOOST_AUTO_TEST_CASE(a_path_of_the_directory_counts) {
+  const std::string q = "/usr/bin/qemu-system-x86_64";
+  BOOST_TEST(is_qemu_below(line({q, "-chardev", "socket,id=a,path=/run/turnbox/01/vs"}), "/run/turnbox/01"));
+  BOOST_TEST(is_qemu_below(line({q, "-object", "{\"file\":\"/run/turnbox/01/lv/key\"}"}), "/run/turnbox/01"));
+  BOOST_TEST(is_qemu_below(line({q, "-qmp", "unix:/run/turnbox/01/lv/lib/qemu/qmp-x/qmp.monitor"}), "/run/turnbox/01"));
+  BOOST_TEST(is_qemu_below(line({q, "-pidfile", "/run/turnbox/01/lv/p"}), "/run/turnbox/01"));
+  BOOST_TEST(is_qemu_below(line({q, "-chardev", "socket,path=/run/a,,b/x"}), "/run/a,b"));
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_or_a_nested_name_does_not) {
+  const std::string q = "/usr/bin/qemu-system-x86_64";
+  BOOST_TEST(!is_qemu_below(line({q, "path=/run/turnbox/010/vs"}), "/run/turnbox/01"));
+  BOOST_TEST(!is_qemu_below(line({q, "path=/other/run/turnbox/01/vs"}), "/run/turnbox/01"));
+  BOOST_TEST(!is_qemu_below(line({q, "path=/run/turnbox/01"}), "/run/turnbox/01"));
+  BOOST_TEST(!is_qemu_below(line({q}), "/run/turnbox/01"));
+  BOOST_TEST(!is_qemu_below("", "/run/turnbox/01"));
+}
+
+BOOST_AUTO_TEST_CASE(another_program_does_not) {
+  BOOST_TEST(!is_qemu_below(line({"/usr/bin/vim", "/run/turnbox/01/x"}), "/run/turnbox/01"));
+  BOOST_TEST(!is_qemu_below(line({"/bin/sh", "qemu-system-x86_64", "/run/turnbox/01/x"}), "/run/turnbox/01"));
+}
+
+BOOST_AUTO_TEST_CASE(only_the_directorys_own_are_found_and_ended) {
+  const FakeQemu fake;
+  auto mine = fake.start("/01/socket");
+  auto others = fake.start("/02/socket");
+  const auto found = domain::find_qemu_below(fake.dir + "/01");
+  BOOST_REQUIRE(found);
+  BOOST_REQUIRE(found->size() == 1U);
+  BOOST_TEST(found->front().pid == mine.pid());
+  BOOST_CHECK(*domain::kill_qemu_below(fake.dir + "/01") == 1U);
+  BOOST_CHECK(mine.wait_for(std::chrono::seconds(10)));
+  BOOST_CHECK(!others.poll());
+  BOOST_CHECK(*domain::kill_qemu_below(fake.dir + "/01") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_zombie_of_ours_is_reaped_and_others_are_left) {
+  const FakeQemu fake;
+  auto qemu = fake.start("/01/socket");
+  sys::Spawn other;
+  other.program = "/bin/sleep";
+  other.argv = {"sleep", "0"};
+  auto sleep = sys::Process::spawn(other);
+  BOOST_REQUIRE(sleep);
+  (void)qemu.signal(9);
+  (void)sleep->signal(9);
+  const auto pid = qemu.release();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  size_t reaped = 0;
+  while (reaped == 0 && std::chrono::steady_clock::now() < deadline) reaped = domain::reap_dead_qemu();
+  BOOST_TEST(reaped == 1U);
+  BOOST_TEST(!std::filesystem::exists("/proc/" + std::to_string(pid)));
+  BOOST_CHECK(sleep->wait_for(std::chrono::seconds(10)));  // still there to be reaped by its owner
+}
+
+BOOST_AUTO_TEST_SUITE_END()
