@@ -91,6 +91,17 @@ Result<StoredRecord> Reader::record_at(std::string_view account, std::string_vie
   return read_record_row(sys::as_text(*turn), *value);
 }
 
+Result<StoredRecord> Reader::record_number(uint64_t sequence) const {
+  TRY_ASSIGN(const auto turn, state_->txn.get(Db::turns, number_key(sequence)));
+  const auto missing = [&] {
+    return sys::fail(ErrorKind::not_found, "the store has no record number " + std::to_string(sequence));
+  };
+  if (!turn) return missing();
+  TRY_ASSIGN(const auto value, state_->txn.get(Db::records, *turn));
+  if (!value) return missing();
+  return read_record_row(sys::as_text(*turn), *value);
+}
+
 Result<std::vector<Head>> Reader::heads() const {
   std::map<AccountNumber, std::string> names;
   TRY(state_->txn.scan(Db::accounts, {}, [&](ByteSpan name, ByteSpan value) -> Result<bool> {

@@ -142,6 +142,7 @@ class Reader {
   // Oldest first; the visitor returns false to stop.
   sys::Status list(const std::function<bool(const StoredRecord&)>& visit) const;
   sys::Result<StoredRecord> record_at(std::string_view account, std::string_view demand, uint64_t chain_index) const;
+  sys::Result<StoredRecord> record_number(uint64_t sequence) const;
   sys::Result<std::vector<Head>> heads() const;  // sorted by account, then demand
   sys::Result<uint64_t> count() const;           // records ever committed
 
