@@ -71,7 +71,8 @@ Status mount_new_root() {
   TRY(mount_at("tmpfs", "tmpfs", "/upper", 0, "mode=0755"));
   ::mkdir("/upper/data", 0755);
   ::mkdir("/upper/work", 0755);
-  return mount_at("overlay", "overlay", "/root", 0, "lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work");
+  return mount_at("overlay", "overlay", "/root", 0,
+                  "lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work");
 }
 
 Status mount_inside(const std::string& root) {
@@ -101,7 +102,8 @@ Status switch_root() {
   for (const char* name : {"/dev", "/proc"}) {
     const std::string target = std::string("/root") + name;
     ::mkdir(target.c_str(), 0755);
-    if (::mount(name, target.c_str(), nullptr, MS_MOVE, nullptr) < 0) return fail_errno("cannot move " + target);
+    if (::mount(name, target.c_str(), nullptr, MS_MOVE, nullptr) < 0)
+      return fail_errno("cannot move " + target);
   }
   ::unlink("/init");
   if (::chdir("/root") < 0 || ::mount(".", "/", nullptr, MS_MOVE, nullptr) < 0 || ::chroot(".") < 0 ||
@@ -190,7 +192,8 @@ Status mount_root(const BootOptions& options) {
 }
 
 Status finish_machine(const BootOptions& options) {
-  if (::sethostname(options.hostname.c_str(), options.hostname.size()) < 0) return fail_errno("cannot set the host name");
+  if (::sethostname(options.hostname.c_str(), options.hostname.size()) < 0)
+    return fail_errno("cannot set the host name");
   const rlimit files{1024, 524'288};  // few by default, many for those who ask: select() breaks above 1024
   if (::setrlimit(RLIMIT_NOFILE, &files) < 0) return fail_errno("cannot raise the limit of open files");
   return loopback_up();
@@ -205,7 +208,8 @@ Status set_clock(int64_t clock_ns) {
 Status bind_workspace(uint32_t epoch) {
   const std::string from = std::string(kDevices) + "/ws/" + std::to_string(epoch);
   // Checked first, so that a wrong epoch leaves the old one bound.
-  if (::access(from.c_str(), F_OK) < 0) return fail_errno("there is no workspace epoch " + std::to_string(epoch));
+  if (::access(from.c_str(), F_OK) < 0)
+    return fail_errno("there is no workspace epoch " + std::to_string(epoch));
   ::umount2(kWorkspace, MNT_DETACH);  // EINVAL the first time
   if (::mount(from.c_str(), kWorkspace, nullptr, MS_BIND, nullptr) < 0) {
     return fail_errno("cannot bind workspace epoch " + std::to_string(epoch));
@@ -216,7 +220,8 @@ Status bind_workspace(uint32_t epoch) {
 Result<Fd> accept_host(Fd& listener) {
   sockaddr_vm peer{};
   socklen_t size = sizeof peer;
-  Fd socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  Fd socket(
+      ::accept4(listener.get(), reinterpret_cast<sockaddr*>(&peer), &size, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!socket) return fail_errno("no connection");
   // A process of the guest is not the host: its requests would carry init's authority.
   if (peer.svm_cid != VMADDR_CID_HOST) return Fd();

@@ -1,7 +1,8 @@
 // From the initramfs to a guest that can run commands: modules, mounts, the root, the listener.
 //
-// Called by PID 1 only, once, in the order of main.cpp. Every error is one sentence for the console; the caller powers off.
-// The initramfs holds /init, /modules/<file>… and /modules/list (file names, one a line, in loading order).
+// Called by PID 1 only, once, in the order of main.cpp. Every error is one sentence for the console; the
+// caller powers off. The initramfs holds /init, /modules/<file>… and /modules/list (file names, one a line,
+// in loading order).
 #pragma once
 
 #include <cstdint>
@@ -12,16 +13,17 @@
 namespace turnbox::guest {
 
 struct BootOptions {
-  uint32_t epoch = 1;              // turnbox.epoch=N: the workspace's first epoch
+  uint32_t epoch = 1;                // turnbox.epoch=N: the workspace's first epoch
   std::string hostname = "turnbox";  // turnbox.hostname=NAME
 };
-sys::Result<BootOptions> parse_command_line(std::string_view line);  // unknown words are the kernel's, not ours
+sys::Result<BootOptions> parse_command_line(
+    std::string_view line);  // unknown words are the kernel's, not ours
 
-sys::Status mount_early();                        // /dev /proc
-sys::Result<BootOptions> read_command_line();     // /proc/cmdline
-sys::Status load_modules();                       // and removes them from the initramfs
-sys::Result<sys::Fd> listen_for_host();           // vsock, kExecPort
-sys::Status mount_root(const BootOptions& options);  // erofs below, tmpfs above; virtiofs; switches to it
+sys::Status mount_early();                               // /dev /proc
+sys::Result<BootOptions> read_command_line();            // /proc/cmdline
+sys::Status load_modules();                              // and removes them from the initramfs
+sys::Result<sys::Fd> listen_for_host();                  // vsock, kExecPort
+sys::Status mount_root(const BootOptions& options);      // erofs below, tmpfs above; virtiofs; switches to it
 sys::Status finish_machine(const BootOptions& options);  // host name, loopback, limits
 
 // What Machine needs from here.

@@ -27,7 +27,8 @@ void Connection::lose_peer() {
 
 std::optional<std::string> Connection::receive(const PollSet& poll) {
   if (!poll.ready(socket_.get(), POLLIN | POLLRDHUP)) return std::nullopt;
-  // A request of a peer that has closed already is still done (power-off without waiting); an exec of such a peer ends.
+  // A request of a peer that has closed already is still done (power-off without waiting); an exec of such a
+  // peer ends.
   if (have_line_ && poll.ready(socket_.get(), POLLRDHUP)) {
     lose_peer();
     return std::nullopt;
@@ -50,7 +51,8 @@ std::optional<std::string> Connection::receive(const PollSet& poll) {
   if (end >= kMaxLine) {  // npos included
     if (line_.size() >= kMaxLine) {
       have_line_ = true;
-      answer(refusal_line(kErrorInvalid, "the request line is longer than " + std::to_string(kMaxLine) + " bytes"));
+      answer(refusal_line(kErrorInvalid,
+                          "the request line is longer than " + std::to_string(kMaxLine) + " bytes"));
     }
     return std::nullopt;
   }

@@ -1,4 +1,5 @@
-// One connection from the host: a request line, its answer, and for an exec the frames. One thread; owned by the Server.
+// One connection from the host: a request line, its answer, and for an exec the frames. One thread; owned by
+// the Server.
 #pragma once
 
 #include <sys/types.h>
@@ -18,8 +19,8 @@ class Connection {
   explicit Connection(sys::Fd socket) : socket_(std::move(socket)) {}  // non-blocking
 
   void watch(PollSet& poll) const;
-  // Reads what the host sent. A complete request line is returned once, without its newline; what came after it stays
-  // here for the exec.
+  // Reads what the host sent. A complete request line is returned once, without its newline; what came after
+  // it stays here for the exec.
   std::optional<std::string> receive(const PollSet& poll);
   void work(const PollSet& poll, Clock::time_point now);  // after receive
 

@@ -1,12 +1,16 @@
 // The exec session format between host and guest: one JSON request line, one JSON answer line, then frames.
 //
-// Shared by turnbox-init (vmm/guest) and the host side (broker/exec); both sides check what they read. Pure values, any
-// thread. Specified in docs/WIRE.md, «Exec sessions»; golden bytes in tests/unit/guest/exec_format_test.cpp.
+// Shared by turnbox-init (vmm/guest) and the host side (broker/exec); both sides check what they read. Pure
+// values, any thread. Specified in docs/WIRE.md, «Exec sessions»; golden bytes in
+// tests/unit/guest/exec_format_test.cpp.
 //
-// 1. A connection carries exactly one request. The line ends with '\n' and is at most kMaxLine bytes, newline included.
-// 2. After an `exec` answered with "ok":true both directions carry frames: stdin from the host, the rest from the guest.
+// 1. A connection carries exactly one request. The line ends with '\n' and is at most kMaxLine bytes, newline
+// included.
+// 2. After an `exec` answered with "ok":true both directions carry frames: stdin from the host, the rest from
+// the guest.
 // 3. `env` is the whole environment of the command. PATH in it is searched; without one, kDefaultPath is.
-// 4. A half-closed connection counts as closed: the exec is killed. stdin ends with an empty stdin frame instead.
+// 4. A half-closed connection counts as closed: the exec is killed. stdin ends with an empty stdin frame
+// instead.
 #pragma once
 
 #include <array>
@@ -25,7 +29,8 @@ inline constexpr int kExecVersion = 1;
 inline constexpr size_t kMaxLine = size_t{1} << 20;
 inline constexpr size_t kFrameHeaderSize = 8;
 inline constexpr uint32_t kMaxFrame = 65'536;  // bytes after the header
-inline constexpr std::string_view kDefaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+inline constexpr std::string_view kDefaultPath =
+    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 enum class FrameType : uint8_t { stdin_data = 1, stdout_data = 2, stderr_data = 3, exit = 4 };
 

@@ -35,7 +35,8 @@ bool ExecSession::feed(std::string_view bytes) {
   while (!bytes.empty()) {
     if (frame_left_ > 0) {
       const size_t part = std::min<size_t>(frame_left_, bytes.size());
-      if (launched_.input) stdin_.append(bytes.substr(0, part));  // a command that closed its stdin gets nothing
+      if (launched_.input)
+        stdin_.append(bytes.substr(0, part));  // a command that closed its stdin gets nothing
       frame_left_ -= static_cast<uint32_t>(part);
       bytes.remove_prefix(part);
       continue;
@@ -91,11 +92,10 @@ void ExecSession::finish_start(std::string& out) {
     if (!abandoned_) out += "{\"ok\":true,\"pid\":" + std::to_string(launched_.pid) + "}\n";
     return;
   }
-  refused_ = true;
   timeout_.reset();
-  state_ = State::running;  // until the child is reaped
+  state_ = State::running;  // until the child is reaped; answered then, when the exec's id is free again
   const Refusal refusal = explain(failure, exec_);
-  if (!abandoned_) out += refusal_line(refusal.error, refusal.text);
+  refused_ = refusal_line(refusal.error, refusal.text);
 }
 
 void ExecSession::pump_input() {
@@ -139,7 +139,11 @@ void ExecSession::begin_ending(Clock::time_point now) {
 void ExecSession::finish(std::string& out) {
   launched_.input.reset();
   state_ = State::ended;
-  if (refused_ || abandoned_) return;
+  if (abandoned_) return;
+  if (!refused_.empty()) {
+    out += refused_;
+    return;
+  }
   const int status = *wait_status_;
   std::string json = WIFSIGNALED(status) ? "{\"signal\":" + std::to_string(WTERMSIG(status))
                                          : "{\"exit\":" + std::to_string(WEXITSTATUS(status));
@@ -149,7 +153,8 @@ void ExecSession::finish(std::string& out) {
 }
 
 void ExecSession::work(const PollSet& poll, Clock::time_point now, std::string& out) {
-  if (state_ == State::starting && (poll.ready(launched_.report.get(), POLLIN) || wait_status_)) finish_start(out);
+  if (state_ == State::starting && (poll.ready(launched_.report.get(), POLLIN) || wait_status_))
+    finish_start(out);
   if (state_ == State::starting) return;
   if (timeout_ && now >= *timeout_ && !wait_status_) {
     timed_out_ = true;
@@ -157,7 +162,7 @@ void ExecSession::work(const PollSet& poll, Clock::time_point now, std::string& 
     kill();
   }
   pump_input();
-  if (refused_) {
+  if (!refused_.empty()) {
     launched_.output.reset();
     launched_.errors.reset();
   }
@@ -170,8 +175,10 @@ void ExecSession::work(const PollSet& poll, Clock::time_point now, std::string& 
     }
   }
   const bool last = state_ == State::draining;
-  if (last || poll.ready(launched_.output.get(), POLLIN)) pump_output(launched_.output, FrameType::stdout_data, last, out);
-  if (last || poll.ready(launched_.errors.get(), POLLIN)) pump_output(launched_.errors, FrameType::stderr_data, last, out);
+  if (last || poll.ready(launched_.output.get(), POLLIN))
+    pump_output(launched_.output, FrameType::stdout_data, last, out);
+  if (last || poll.ready(launched_.errors.get(), POLLIN))
+    pump_output(launched_.errors, FrameType::stderr_data, last, out);
   if (last && !launched_.output && !launched_.errors) finish(out);
 }
 

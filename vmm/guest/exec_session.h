@@ -1,14 +1,16 @@
 // One exec: a command's processes and pipes, and the frames between them and the host.
 //
-// Knows no socket: bytes from the host are fed in, bytes for the host are appended to a buffer of the owner, who keeps
-// `watch` → poll → `work` going. One thread; owned by its Connection.
+// Knows no socket: bytes from the host are fed in, bytes for the host are appended to a buffer of the owner,
+// who keeps `watch` → poll → `work` going. One thread; owned by its Connection.
 //
 //   starting ──execve ran──► running ──leader ended──► ending ──all dead──► draining ──pipes empty──► ended
-//       └─────could not run──────────────────────────────►┘ (refused: no frames, straight to ended)
+//       └─────could not run──────────────────────────────►┘ (refused: no frames, the answer comes at the end)
 //
-// 1. Back-pressure both ways: pipes are read only while the outgoing buffer holds less than kBound, and wants_input() is
+// 1. Back-pressure both ways: pipes are read only while the outgoing buffer holds less than kBound, and
+// wants_input() is
 //    false while stdin bytes wait in more than kBound.
-// 2. The exit frame is the last thing appended, after every process of the exec is dead and its output was read to the end.
+// 2. The exit frame is the last thing appended, after every process of the exec is dead and its output was
+// read to the end.
 //    A process that the kernel cannot kill within kKillPatience is left behind rather than waited for.
 #pragma once
 
@@ -63,7 +65,7 @@ class ExecSession {
   std::unique_ptr<ProcessSet> set_;
   Launched launched_;
   State state_ = State::starting;
-  bool refused_ = false;
+  std::string refused_;  // the answer line of a command that could not run
   bool abandoned_ = false;
   bool timed_out_ = false;
   std::optional<Clock::time_point> timeout_;

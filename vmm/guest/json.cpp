@@ -51,7 +51,8 @@ class Parser {
   }
 
   void skip_space() {
-    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos) ++at_;
+    while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
+      ++at_;
   }
 
   bool take(char c) {
@@ -198,7 +199,9 @@ class Parser {
 
 }  // namespace
 
-Result<Json> Json::parse(std::string_view text) { return Parser(text).whole(); }
+Result<Json> Json::parse(std::string_view text) {
+  return Parser(text).whole();
+}
 
 const Json* Json::find(std::string_view key) const {
   const Object* members = object();

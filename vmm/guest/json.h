@@ -1,8 +1,8 @@
 // A small strict JSON reader and writer for turnbox-init, which links no library.
 //
-// Reads what the exec session format needs and refuses the rest: numbers are integers within ±(2^53−1), a key stands once
-// in its object, strings are well-formed UTF-8, nesting is at most kMaxDepth, a text holds at most kMaxValues values and
-// nothing after the first. Pure values, any thread.
+// Reads what the exec session format needs and refuses the rest: numbers are integers within ±(2^53−1), a key
+// stands once in its object, strings are well-formed UTF-8, nesting is at most kMaxDepth, a text holds at
+// most kMaxValues values and nothing after the first. Pure values, any thread.
 #pragma once
 
 #include <cstdint>

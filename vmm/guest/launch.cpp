@@ -134,7 +134,8 @@ Refusal explain(const LaunchFailure& failure, const Exec& exec) {
     case Step::directory:
       return {kErrorInvalid, "cannot enter the working directory " + exec.cwd + ": " + why};
     case Step::identity:
-      return {kErrorIo, "cannot become user " + std::to_string(exec.uid) + ", group " + std::to_string(exec.gid) + ": " + why};
+      return {kErrorIo, "cannot become user " + std::to_string(exec.uid) + ", group " +
+                            std::to_string(exec.gid) + ": " + why};
     case Step::interpreter:
       return {kErrorNotExecutable, exec.argv[0] + ": its interpreter is not there"};
     case Step::program:
@@ -162,8 +163,10 @@ Result<Launched> launch(const Exec& exec, ProcessSet& set) {
   TRY_ASSIGN(Pipe out, make_pipe());
   TRY_ASSIGN(Pipe err, make_pipe());
   TRY_ASSIGN(Pipe report, make_pipe());
-  ::fcntl(out.read.get(), F_SETPIPE_SZ, kPipeSize);  // fewer wake-ups for much output; the default does as well
-  for (const Fd* ours : {&in.write, &out.read, &err.read, &report.read}) TRY(sys::set_nonblocking(ours->get()));
+  ::fcntl(out.read.get(), F_SETPIPE_SZ,
+          kPipeSize);  // fewer wake-ups for much output; the default does as well
+  for (const Fd* ours : {&in.write, &out.read, &err.read, &report.read})
+    TRY(sys::set_nonblocking(ours->get()));
   const Plan plan{.cwd = exec.cwd.c_str(),
                   .uid = exec.uid,
                   .gid = exec.gid,

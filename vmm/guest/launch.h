@@ -1,7 +1,7 @@
 // Starts one command inside a ProcessSet: pipes, identity, directory, PATH search, execve.
 //
-// Asynchronous: `launch` forks and returns; `report` becomes readable when the child either ran execve (end of file) or
-// failed (one LaunchFailure). One thread.
+// Asynchronous: `launch` forks and returns; `report` becomes readable when the child either ran execve (end
+// of file) or failed (one LaunchFailure). One thread.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@ namespace turnbox::guest {
 
 struct Launched {
   pid_t pid = -1;
-  sys::Fd input;   // non-blocking ends of ours
+  sys::Fd input;  // non-blocking ends of ours
   sys::Fd output;
   sys::Fd errors;
   sys::Fd report;  // non-blocking
@@ -42,8 +42,9 @@ Refusal explain(const LaunchFailure& failure, const Exec& exec);
 
 sys::Result<Launched> launch(const Exec& exec, ProcessSet& set);
 
-// The paths that execve is tried with, in order: argv[0] itself if it has a slash, else one for each directory of PATH
-// in `env` (kDefaultPath without one; an empty directory is the current one). Empty for an empty name.
+// The paths that execve is tried with, in order: argv[0] itself if it has a slash, else one for each
+// directory of PATH in `env` (kDefaultPath without one; an empty directory is the current one). Empty for an
+// empty name.
 std::vector<std::string> candidates(const std::string& name, const std::vector<std::string>& env);
 
 }  // namespace turnbox::guest

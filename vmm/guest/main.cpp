@@ -1,4 +1,5 @@
-// turnbox-init: PID 1 of the guest. Boots from the initramfs, then serves the host's exec sessions until power-off.
+// turnbox-init: PID 1 of the guest. Boots from the initramfs, then serves the host's exec sessions until
+// power-off.
 #include <signal.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -27,7 +28,8 @@ sys::Status boot_and_serve() {
   TRY(guest::mount_root(options));
   TRY(guest::finish_machine(options));
   guest::ProcessSets sets("exec-");
-  if (sets.kind() != guest::ProcessSets::Kind::cgroup) say("no cgroup v2: execs are told apart by parentage only");
+  if (sets.kind() != guest::ProcessSets::Kind::cgroup)
+    say("no cgroup v2: execs are told apart by parentage only");
   guest::Machine machine{.set_clock = guest::set_clock,
                          .rebind = guest::bind_workspace,
                          .accept = guest::accept_host,

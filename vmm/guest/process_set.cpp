@@ -28,7 +28,9 @@ using sys::fail_errno;
 using sys::Fd;
 using sys::Result;
 
-int call(long result) { return static_cast<int>(result); }
+int call(long result) {
+  return static_cast<int>(result);
+}
 
 Fd at(const Fd& directory, const char* name, int flags) {
   return Fd(::openat(directory.get(), name, flags | O_CLOEXEC));
@@ -37,7 +39,8 @@ Fd at(const Fd& directory, const char* name, int flags) {
 // A cgroup2 mount that no path leads to.
 Fd detached_cgroup2() {
   const Fd context(call(::syscall(SYS_fsopen, "cgroup2", FSOPEN_CLOEXEC)));
-  if (!context || ::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0) return Fd();
+  if (!context || ::syscall(SYS_fsconfig, context.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) < 0)
+    return Fd();
   return Fd(call(::syscall(SYS_fsmount, context.get(), FSMOUNT_CLOEXEC, 0)));
 }
 
@@ -224,7 +227,9 @@ void ProcessSet::kill() {
     (void)!::write(file.get(), "1", 1);
     return;
   }
-  // The leader goes last: were it to die first, its orphans would lose their place below it.
+  // The leader goes last, lest its orphans lose their place below it; stopped, lest it sees them die and ends
+  // by itself.
+  if (leader_ > 0) ::kill(leader_, SIGSTOP);
   std::vector<pid_t> pids = members();
   std::ranges::reverse(pids);
   for (const pid_t pid : pids) ::kill(pid, SIGKILL);

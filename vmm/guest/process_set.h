@@ -1,13 +1,16 @@
 // The processes of one exec, findable and killable however they hid themselves.
 //
-// Theory of operation. In the guest each exec has a cgroup (v2) of its own; its leader is born inside it, and its cgroup
-// namespace is rooted there, so nothing the exec forks can leave. The hierarchy is mounted nowhere: init holds its only
-// mount as a descriptor. Where cgroup v2 cannot be had (unit tests on some hosts) the leader is made a child subreaper
-// instead: while it lives, its orphans stay below it; orphans that reach *us* belong to leaders that ended, and are killed.
+// Theory of operation. In the guest each exec has a cgroup (v2) of its own; its leader is born inside it, and
+// its cgroup namespace is rooted there, so nothing the exec forks can leave. The hierarchy is mounted
+// nowhere: init holds its only mount as a descriptor. Where cgroup v2 cannot be had (unit tests on some
+// hosts) the leader is made a child subreaper instead: while it lives, its orphans stay below it; orphans
+// that reach *us* belong to leaders that ended, and are killed.
 //
-// One thread. ProcessSets outlives its sets. Pids given to `adopt` are children of this process and not yet reaped.
+// One thread. ProcessSets outlives its sets. Pids given to `adopt` are children of this process and not yet
+// reaped.
 //
-// 1. kill() reaches every process of the set that existed when it was called, or says by !empty() that it must be repeated.
+// 1. kill() reaches every process of the set that existed when it was called, or says by !empty() that it
+// must be repeated.
 // 2. empty() is true only when no process of the set is alive; the leader counts until `leader_reaped`.
 #pragma once
 
@@ -28,8 +31,8 @@ class ProcessSets {
  public:
   enum class Kind { cgroup, subreaper };
 
-  // Probes: Kind::cgroup where a cgroup2 can be mounted and has cgroup.kill, else Kind::subreaper. `prefix` names the
-  // cgroups made below the hierarchy's root.
+  // Probes: Kind::cgroup where a cgroup2 can be mounted and has cgroup.kill, else Kind::subreaper. `prefix`
+  // names the cgroups made below the hierarchy's root.
   explicit ProcessSets(std::string prefix, bool try_cgroup = true);
   ~ProcessSets();
   ProcessSets(const ProcessSets&) = delete;

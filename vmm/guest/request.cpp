@@ -42,8 +42,8 @@ class Members {
     TRY_ASSIGN(const Json* value, need(key));
     const int64_t* number = value->integer();
     if (number == nullptr || *number < least || *number > most) {
-      return fail(ErrorKind::invalid, std::string(key) + " is not an integer from " + std::to_string(least) + " to " +
-                                          std::to_string(most));
+      return fail(ErrorKind::invalid, std::string(key) + " is not an integer from " + std::to_string(least) +
+                                          " to " + std::to_string(most));
     }
     return *number;
   }
@@ -67,17 +67,19 @@ class Members {
       if (!bytes) return fail(ErrorKind::invalid, std::string(key) + " holds wrong hexadecimal");
       text = sys::as_text(*bytes);
     }
-    if (text.find('\0') != std::string::npos) return fail(ErrorKind::invalid, std::string(key) + " holds a NUL byte");
+    if (text.find('\0') != std::string::npos)
+      return fail(ErrorKind::invalid, std::string(key) + " holds a NUL byte");
     return text;
   }
 
   Result<std::string> exec_id() const {
     TRY_ASSIGN(std::string id, text("exec"));
     const bool good = !id.empty() && id.size() <= 64 && std::ranges::all_of(id, [](char c) {
-      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' || c == '_' ||
-             c == '-';
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '.' ||
+             c == '_' || c == '-';
     });
-    if (!good) return fail(ErrorKind::invalid, "exec is not 1 to 64 letters, digits, dots, hyphens or underscores");
+    if (!good)
+      return fail(ErrorKind::invalid, "exec is not 1 to 64 letters, digits, dots, hyphens or underscores");
     return id;
   }
 

@@ -44,7 +44,8 @@ struct PowerOff {};
 
 using Request = std::variant<Hello, Exec, Kill, End, Flush, Rebind, PowerOff>;
 
-// `line` without its newline. Errors are of kind invalid. Unknown operations and unknown members are refused by name.
+// `line` without its newline. Errors are of kind invalid. Unknown operations and unknown members are refused
+// by name.
 sys::Result<Request> parse_request(std::string_view line);
 
 // {"ok":false,"error":"…","text":"…"} and a newline.

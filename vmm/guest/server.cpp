@@ -46,13 +46,13 @@ Status Server::run() {
   ::signal(SIGPIPE, SIG_IGN);
   while (true) {
     turn();
-    if (power_off_at_ && (power_off_asker_ == nullptr || Clock::now() >= *power_off_at_)) return {};
+    if (power_off_at_ && (connections_.empty() || Clock::now() >= *power_off_at_)) return {};
   }
 }
 
 void Server::turn() {
   poll_.clear();
-  poll_.watch(listener_.get(), POLLIN);
+  if (!power_off_at_) poll_.watch(listener_.get(), POLLIN);
   poll_.watch(signals_.get(), POLLIN);
   for (const auto& connection : connections_) connection->watch(poll_);
   for (const Flushing& flush : flushing_) poll_.wake_at(flush.deadline);
@@ -67,7 +67,7 @@ void Server::turn() {
   for (const auto& connection : connections_) connection->work(poll_, now);
   answer_waiting(now);
   drop_done();
-  if (poll_.ready(listener_.get(), POLLIN)) accept_all();
+  if (poll_.ready(listener_.get(), POLLIN) && !power_off_at_) accept_all();
 }
 
 void Server::accept_all() {
@@ -118,8 +118,8 @@ void Server::handle(Connection& from, const Hello& request) {
   }
   utsname name{};
   ::uname(&name);
-  from.answer("{\"ok\":true,\"version\":" + std::to_string(kExecVersion) + ",\"kernel\":" + json_text(name.release) +
-              "}\n");
+  from.answer("{\"ok\":true,\"version\":" + std::to_string(kExecVersion) +
+              ",\"kernel\":" + json_text(name.release) + "}\n");
 }
 
 void Server::handle(Connection& from, Exec& request) {
@@ -133,14 +133,16 @@ void Server::handle(Connection& from, Exec& request) {
 
 void Server::handle(Connection& from, const Kill& request) {
   ExecSession* exec = live_exec(request.id);
-  if (exec == nullptr) return from.answer(refusal_line(kErrorNotFound, "no exec " + request.id + " is running"));
+  if (exec == nullptr)
+    return from.answer(refusal_line(kErrorNotFound, "no exec " + request.id + " is running"));
   exec->signal(request.signal);
   from.answer(std::string(kOk));
 }
 
 void Server::handle(Connection& from, const End& request) {
   ExecSession* exec = live_exec(request.id);
-  if (exec == nullptr) return from.answer(refusal_line(kErrorNotFound, "no exec " + request.id + " is running"));
+  if (exec == nullptr)
+    return from.answer(refusal_line(kErrorNotFound, "no exec " + request.id + " is running"));
   exec->kill();
   waiting_.push_back({&from, request.id});
 }
@@ -166,7 +168,7 @@ void Server::handle(Connection& from, const Rebind& request) {
 
 void Server::handle(Connection& from, const PowerOff&) {
   for (const auto& connection : connections_) {
-    if (connection->exec() != nullptr) connection->exec()->kill();
+    if (connection->exec() != nullptr && !connection->exec()->ended()) connection->exec()->abandon();
   }
   from.answer(std::string(kOk));
   power_off_asker_ = &from;
@@ -189,10 +191,13 @@ void Server::answer_waiting(Clock::time_point now) {
 
 void Server::drop_done() {
   std::erase_if(connections_, [&](const std::unique_ptr<Connection>& connection) {
-    const bool power_off = connection.get() == power_off_asker_;
-    // The host takes the answer and closes; only then is it certain that the answer left the guest.
-    if (power_off ? !connection->peer_gone() : !connection->done()) return false;
-    if (power_off) power_off_asker_ = nullptr;
+    if (connection.get() == power_off_asker_) {
+      // The host takes the answer and closes; only then is it certain that the answer left the guest.
+      if (!connection->peer_gone()) return false;
+      power_off_asker_ = nullptr;
+    }
+    const bool idle = power_off_at_ && connection->exec() == nullptr;
+    if (!idle && !connection->done()) return false;
     std::erase_if(waiting_, [&](const Waiting& wait) { return wait.asker == connection.get(); });
     std::erase_if(flushing_, [&](const Flushing& flush) { return flush.asker == connection.get(); });
     return true;

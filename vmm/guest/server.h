@@ -1,7 +1,7 @@
 // The loop of turnbox-init: accepts the host's connections, answers requests, runs execs, reaps.
 //
-// Independent of AF_VSOCK and of being PID 1: what only a booted guest can do is behind Machine. One thread; SIGCHLD must
-// be blocked by the caller, and every child of the process is reaped here.
+// Independent of AF_VSOCK and of being PID 1: what only a booted guest can do is behind Machine. One thread;
+// SIGCHLD must be blocked by the caller, and every child of the process is reaped here.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ class Server {
   Server(Machine machine, ProcessSets& sets, sys::Fd listener);  // the listener is non-blocking
   ~Server();
 
-  // Until the host asked for power-off; its answer has been sent and taken, or kLinger has passed.
+  // Until the host asked for power-off and closed, with every exec dead; at most kLinger after it asked.
   sys::Status run();
 
  private:
-  static constexpr std::chrono::milliseconds kLinger{100};
+  static constexpr std::chrono::milliseconds kLinger{500};
 
   struct Flushing {
     Connection* asker;
