@@ -20,7 +20,7 @@ namespace turnbox::turn {
 struct Held {
   fs::Snapshot snapshot;
   fs::Ino workspace = fs::kNoIno;
-  fs::Ino inputs = fs::kNoIno, events = fs::kNoIno;      // of the turn it was taken for
+  fs::Ino inputs = fs::kNoIno, events = fs::kNoIno;           // of the turn it was taken for
   std::vector<std::pair<std::string, fs::Ino>> outputs = {};  // stage, directory
 };
 using Lease = std::shared_ptr<const Held>;

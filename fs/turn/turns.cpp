@@ -140,14 +140,16 @@ Status Turns::fill_turn(fs::Ino dir, const BeginTurn& what, Turn& turn) {
   return {};
 }
 
-// Another symlink takes the old one's place, so that a guest never sees the name missing or an old target
+// Another symlink takes the old one's place, so that a guest never meets the name missing or an old target
 // cached.
-Status Turns::point_thread(const std::string& thread, const std::string& turn) {
-  const std::string target = "by-id/" + turn;
-  const std::string what = "cannot point the thread " + thread + " at its turn";
+Status Turns::show(const BeginTurn& what, fs::Ino dir) {
+  const std::string target = "by-id/" + what.turn;
   TRY(lift(tree_.create(aside_, "thread", {.type = fs::Type::symlink, .mode = 0777, .target = target}, kHost),
-           what));
-  return lift(tree_.rename(aside_, "thread", device_root_, thread, 0, kHost), what);
+           "cannot make the thread's link"));
+  TRY(lift(tree_.rename(aside_, "inputs", dir, "inputs", 0, kHost), "cannot hand over the inputs"));
+  TRY(lift(tree_.rename(aside_, "turn", by_id_, what.turn, 0, kHost), "cannot show the turn"));
+  return lift(tree_.rename(aside_, "thread", device_root_, what.thread, 0, kHost),
+              "cannot point the thread at it");
 }
 
 Status Turns::begin(const BeginTurn& what) {
@@ -155,17 +157,20 @@ Status Turns::begin(const BeginTurn& what) {
   Turn turn;
   turn.thread = what.thread;
   TRY_ASSIGN(turn.dir, make_dir(aside_, "turn", host_zone_));
-  const Status filled = fill_turn(turn.dir, what, turn);
-  if (!filled) {
-    TRY(lift(sweeper_.discard(aside_, "turn"), "cannot remove a half-made turn"));
-    return filled;
+  Status begun = fill_turn(turn.dir, what, turn);
+  if (begun) begun = show(what, turn.dir);
+  if (!begun) {
+    // The inputs stay for another try.
+    (void)tree_.rename(turn.dir, "inputs", aside_, "inputs", 0, kHost);
+    (void)sweeper_.discard(aside_, "turn");
+    (void)sweeper_.discard(by_id_, what.turn);
+    (void)sweeper_.discard(aside_, "thread");
+    return begun;
   }
-  TRY(lift(tree_.rename(aside_, "inputs", turn.dir, "inputs", 0, kHost), "cannot hand over the inputs"));
   pending_dir_ = fs::kNoIno;
   pending_.clear();
-  TRY(lift(tree_.rename(aside_, "turn", by_id_, what.turn, 0, kHost), "cannot show the turn"));
   turns_.emplace(what.turn, std::move(turn));
-  return point_thread(what.thread, what.turn);
+  return {};
 }
 
 Result<const Turn*> Turns::find(const std::string& turn) const {

@@ -74,7 +74,7 @@ class Turns {
   Turns(fs::Tree& tree, Events& events, Sweeper& sweeper) : tree_(tree), events_(events), sweeper_(sweeper) {}
   sys::Result<fs::Ino> make_dir(fs::Ino parent, std::string_view name, fs::ZoneId zone, uint16_t mode = 0755);
   sys::Status make_file(fs::Ino parent, std::string_view name, std::string_view content);
-  sys::Status point_thread(const std::string& thread, const std::string& turn);
+  sys::Status show(const BeginTurn& what, fs::Ino dir);
   sys::Status check_begin(const BeginTurn& what) const;
   sys::Result<fs::Ino> pending_dir();
   sys::Status fill_turn(fs::Ino dir, const BeginTurn& what, Turn& turn);
