@@ -1,0 +1,117 @@
+// The cases' other side as in a sandbox: turnbox-fsd, started from descriptors, behind real rings.
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include <filesystem>
+
+#include "fs/control/client.h"
+#include "tests/support/fake_front_end.h"
+#include "tests/support/fuse_host.h"
+#include "vmm/sys/process.h"
+
+namespace turnbox::support {
+
+namespace {
+
+template <typename T>
+T must(sys::Result<T> result) {
+  if (!result) give_up(result.error().text);
+  return std::move(*result);
+}
+
+// As a guest's kernel lays a request out: header, arguments, then payload and reply in pages.
+class PeerOnRings final : public FusePeer {
+ public:
+  explicit PeerOnRings(const std::string& path)
+      : front_end_(path, {.memory = 64 << 20, .queues = 2, .queue_size = 1024}) {
+    front_end_.handshake();
+  }
+
+  sys::Bytes exchange(std::span<const std::byte> readable, size_t room, unsigned queue) override {
+    std::vector<sys::ByteSpan> reads;
+    cut(readable.size(), {40, 40}, [&](size_t at, size_t size) { reads.push_back(readable.subspan(at, size)); });
+    std::vector<size_t> writes;
+    cut(room, {16}, [&](size_t, size_t size) { writes.push_back(size); });
+    const uint16_t head = front_end_.post(queue, reads, writes, ++count_ % 2 == 0);
+    const auto done = front_end_.next(queue);
+    if (!done) give_up("turnbox-fsd did not answer a request");
+    if (done->head != head) give_up("turnbox-fsd used another chain than the one that was posted");
+    return done->bytes;
+  }
+
+ private:
+  template <typename Visit>
+  static void cut(size_t size, std::initializer_list<size_t> first, const Visit& visit) {
+    size_t at = 0;
+    for (const size_t part : first) {
+      if (at == size) return;
+      const size_t taken = std::min(part, size - at);
+      visit(at, taken);
+      at += taken;
+    }
+    for (; at < size; at += 4096) visit(at, std::min(size_t{4096}, size - at));
+  }
+
+  FakeFrontEnd front_end_;
+  unsigned count_ = 0;
+};
+
+struct Directory {
+  Directory() {
+    char made[] = "/tmp/turnbox-fs-XXXXXX";
+    if (::mkdtemp(made) == nullptr) give_up("cannot make a directory below /tmp");
+    path = made;
+  }
+  ~Directory() { std::filesystem::remove_all(path); }
+  std::string path;
+};
+
+class DaemonHost final : public FuseHost {
+ public:
+  DaemonHost() {
+    const std::string workspace = directory_.path + "/workspace.sock";
+    const std::string turn = directory_.path + "/turn.sock";
+    const sys::Fd workspace_listener = must(sys::listen_unix(workspace, 0600));
+    const sys::Fd turn_listener = must(sys::listen_unix(turn, 0600));
+    auto [ours, theirs] = must(sys::socket_pair(SOCK_STREAM));
+    const std::string program = must(sys::sibling_program("turnbox-fsd"));
+    daemon_ = must(sys::Process::spawn(
+        {.program = program,
+         .argv = {program, "--workspace-fd", "3", "--turn-fd", "4", "--control-fd", "5"},
+         .env = {"TURNBOX_LOG=error"},
+         .fds = {{workspace_listener.get(), 3}, {turn_listener.get(), 4}, {theirs.get(), 5}}}));
+    client_ = std::make_unique<control::Client>(std::move(ours));
+    workspace_ = std::make_unique<PeerOnRings>(workspace);
+    turn_ = std::make_unique<PeerOnRings>(turn);
+  }
+
+  FusePeer& workspace() override { return *workspace_; }
+  FusePeer& turn() override { return *turn_; }
+  bool alive() override { return !daemon_.poll(); }
+
+  void begin_turn() override {
+    must(client_->turn_begin({.turn = kTurn, .demand = "cases", .thread = "main", .thread_seq = 1, .tier = "emulated",
+                              .inputs = {}}));
+    must(client_->stage_begin(kTurn, "run"));
+  }
+  void seal_stage() override { must(client_->stage_seal(kTurn, "run")); }
+  void new_epoch() override { must(client_->workspace_epoch()); }
+  uint64_t counter(const std::string& device, const std::string& name) override {
+    const auto stats = must(client_->stats());
+    const auto& counters = stats.at(device).as_object();
+    const auto* value = counters.if_contains(name);
+    return value == nullptr ? 0 : value->to_number<uint64_t>();
+  }
+
+ private:
+  Directory directory_;
+  sys::Process daemon_;
+  std::unique_ptr<control::Client> client_;
+  std::unique_ptr<PeerOnRings> workspace_, turn_;
+};
+
+}  // namespace
+
+std::unique_ptr<FuseHost> make_fuse_host() { return std::make_unique<DaemonHost>(); }
+
+}  // namespace turnbox::support
