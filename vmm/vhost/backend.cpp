@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <cstring>
 
+#include "vmm/sys/log.h"
 #include "vmm/sys/socket.h"
 #include "vmm/vhost/session.h"
 
@@ -56,6 +57,7 @@ class Backend::Impl : public std::enable_shared_from_this<Impl> {
   bool handle(Message message);
   bool refuse(const Header& header, const sys::Error& error);
   bool reply(uint32_t request, sys::ByteSpan payload);
+  void complain(const std::string& what);
   void hang_up();
   void end();
 
@@ -110,15 +112,14 @@ void Backend::Impl::take(sys::Fd peer) {
   const bool welcome = who && (!options_.peer_uid || who->uid == *options_.peer_uid);
   if (session_ || !welcome) {
     ++counters_.peers_refused;
-    if (log_.pass()) {
-      spdlog::warn("{}: a peer was refused: {}", device_.name(),
-                   session_ ? "there is a front end already" : "its user is not the expected one");
-    }
+    complain(session_ ? "a second front end is refused" : "a front end of another user is refused");
     return;
   }
   ++connection_;
   receiver_ = {};
-  session_ = std::make_unique<Session>(io_, device_, counters_, log_);
+  session_ = std::make_unique<Session>(io_, device_, counters_, [this](unsigned queue, const char* rule) {
+    complain("queue " + std::to_string(queue) + " is broken: " + rule);
+  });
   socket_.assign(peer.release());
   wait_for_messages();
 }
@@ -135,7 +136,7 @@ void Backend::Impl::receive() {
     if (!message && message.error().kind == ErrorKind::unavailable) break;
     if (!message) {
       if (message.error().kind == ErrorKind::protocol) ++counters_.messages_refused;
-      if (log_.pass()) spdlog::warn("{}: the front end is dropped: {}", device_.name(), message.error().text);
+      complain("the front end is dropped: " + message.error().text);
       return hang_up();
     }
     if (!*message || !handle(std::move(**message))) return hang_up();
@@ -163,7 +164,7 @@ bool Backend::Impl::handle(Message message) {
 bool Backend::Impl::refuse(const Header& header, const sys::Error& error) {
   ++counters_.messages_refused;
   const auto request = static_cast<Request>(header.request);
-  if (log_.pass()) spdlog::warn("{}: {} is refused: {}", device_.name(), name_of(request), error.text);
+  complain(std::string(name_of(request)) + " is refused: " + error.text);
   if (request == Request::get_config) return reply(header.request, {});
   if (!session_->reply_ack() || (header.flags & kFlagNeedReply) == 0 || has_reply(request)) return false;
   return reply(header.request, std::array<std::byte, 8>{std::byte{1}});
@@ -176,6 +177,14 @@ bool Backend::Impl::reply(uint32_t request, sys::ByteSpan payload) {
   sys::append(bytes, payload);
   return ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT) ==
          static_cast<ssize_t>(bytes.size());
+}
+
+// Lines that a peer can cause are limited, and those left out are counted.
+void Backend::Impl::complain(const std::string& what) {
+  if (!log_.pass()) return;
+  const uint64_t left_out = log_.take_suppressed();
+  spdlog::warn("{}: {}", device_.name(), what);
+  if (left_out > 0) spdlog::warn("{}: {} such lines were left out before", device_.name(), left_out);
 }
 
 void Backend::Impl::hang_up() {

@@ -23,11 +23,12 @@ bool overlap(const Area& a, const Area& b) {
 }
 
 // An eventfd has no file type; other anonymous files (a timer, an epoll) are told apart by what a read gives.
-sys::Status make_usable(int fd) {
+// A pipe may be read but is never written: one whose reader left would raise SIGPIPE.
+sys::Status make_usable(int fd, bool may_be_pipe) {
   struct stat st;
   if (::fstat(fd, &st) < 0) return sys::fail_errno("cannot stat a passed descriptor");
-  if ((st.st_mode & S_IFMT) != 0 && !S_ISFIFO(st.st_mode)) {
-    return sys::fail(ErrorKind::protocol, "the descriptor is neither an eventfd nor a pipe");
+  if ((st.st_mode & S_IFMT) != 0 && !(may_be_pipe && S_ISFIFO(st.st_mode))) {
+    return sys::fail(ErrorKind::protocol, "the descriptor is not an eventfd");
   }
   return sys::set_nonblocking(fd);
 }
@@ -91,7 +92,7 @@ sys::Status Ring::set_base(uint32_t next_avail) {
 
 sys::Status Ring::set_kick(sys::Fd fd) {
   if (!fd) return sys::fail(ErrorKind::protocol, "a ring without a kick descriptor would have to be polled");
-  TRY(make_usable(fd.get()));
+  TRY(make_usable(fd.get(), true));
   boost::asio::posix::stream_descriptor kick(io_);
   boost::system::error_code failed;
   kick.assign(fd.get(), failed);
@@ -104,7 +105,7 @@ sys::Status Ring::set_kick(sys::Fd fd) {
 }
 
 sys::Status Ring::set_call(sys::Fd fd) {
-  if (fd) TRY(make_usable(fd.get()));
+  if (fd) TRY(make_usable(fd.get(), false));
   vring_.set_call(std::move(fd));
   // What was used while no descriptor was there has notified nobody.
   if (running()) vring_.notify();
@@ -112,7 +113,7 @@ sys::Status Ring::set_call(sys::Fd fd) {
 }
 
 sys::Status Ring::set_err(sys::Fd fd) {
-  if (fd) TRY(make_usable(fd.get()));
+  if (fd) TRY(make_usable(fd.get(), false));
   vring_.set_err(std::move(fd));
   return {};
 }

@@ -1,7 +1,5 @@
 #include "vmm/vhost/session.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 
 namespace turnbox::vhost {
@@ -21,15 +19,12 @@ sys::Bytes u64_reply(uint64_t value) {
 
 }  // namespace
 
-Session::Session(boost::asio::io_context& io, Device& device, Counters& counters, sys::LogLimit& log)
+Session::Session(boost::asio::io_context& io, Device& device, Counters& counters, const OnFault& on_fault)
     : device_(device) {
   for (unsigned i = 0; i < device.queue_count(); ++i) {
-    auto on_fault = [&device, &log, i](const char* rule) {
-      if (!log.pass()) return;
-      spdlog::warn("{}: queue {} is broken: {} ({} lines suppressed)", device.name(), i, rule,
-                   log.take_suppressed());
-    };
-    rings_.push_back(std::make_shared<Ring>(io, device, i, counters, std::move(on_fault)));
+    rings_.push_back(std::make_shared<Ring>(io, device, i, counters, [on_fault, i](const char* rule) {
+      if (on_fault) on_fault(i, rule);
+    }));
   }
 }
 

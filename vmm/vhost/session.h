@@ -6,11 +6,11 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "vmm/sys/log.h"
 #include "vmm/vhost/receiver.h"
 #include "vmm/vhost/ring.h"
 
@@ -18,7 +18,9 @@ namespace turnbox::vhost {
 
 class Session {
  public:
-  Session(boost::asio::io_context& io, Device& device, Counters& counters, sys::LogLimit& log);
+  using OnFault = std::function<void(unsigned queue, const char* rule)>;
+
+  Session(boost::asio::io_context& io, Device& device, Counters& counters, const OnFault& on_fault);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
