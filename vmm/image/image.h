@@ -50,7 +50,8 @@ class Images {
   const std::string& directory() const { return directory_; }
 
  private:
-  sys::Result<Image> load(const std::string& name_or_digest) const;
+  sys::Result<sys::Digest> resolve(const std::string& asked) const;
+  sys::Result<Image> check(const std::string& asked, bool trust_stamp) const;
   std::string directory_;
 };
 
