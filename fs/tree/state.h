@@ -27,6 +27,7 @@ struct View::Root {
 struct Inspect {
   static const InodeTable& inodes(const View& view);
   static uint64_t snapshot_id(const View& view);
+  static const void* tree(const View& view);
 };
 
 struct Tree::State {

@@ -110,9 +110,11 @@ class Tree : public View {
 
  private:
   friend struct View::Root;
+  friend struct Inspect;
   friend class Snapshot;
   struct State;
   struct Rename;
+  struct Cloner;
   static void drop(Root& root);
   std::unique_ptr<State> state_;
 };
