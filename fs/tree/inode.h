@@ -14,7 +14,7 @@ struct Inode {
     Page* page;  // regular file of height 0: its only page
   };
   uint64_t size;
-  Ino parent;  // a directory's parent; for others the directory of their newest name, a hint
+  Ino parent;  // a directory's parent; for a file with one name its directory, or kNoIno: not known
   int64_t atime_sec, mtime_sec, ctime_sec;
   uint32_t atime_nsec, mtime_nsec, ctime_nsec;
   uint32_t zone, nlink, uid, gid;

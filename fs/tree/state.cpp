@@ -116,6 +116,7 @@ void Tree::State::drop_name(Ino dir, uint64_t cookie, size_t name_size, Time tim
 void Tree::State::drop_link(Ino ino, Time time) {
   Inode* inode = edit(ino);
   inode->set_ctime(time);
+  inode->parent = kNoIno;  // which names are left is not known
   if (--inode->nlink == 0 && !holds.holds(ino)) free_inode(ino);
 }
 
