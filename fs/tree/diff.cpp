@@ -58,6 +58,7 @@ struct Marks {
   bool unknown = false;  // a changed file whose directory is not known: hard links
 
   void mark(Ino ino, const Inode& inode) {
+    if (inode.nlink == 0) return;  // it has no path
     if (!inode.is_dir()) {
       if (inode.nlink > 1 || inode.parent == kNoIno) unknown = true;
       ino = inode.parent;
