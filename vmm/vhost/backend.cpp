@@ -148,6 +148,8 @@ void Backend::Impl::receive() {
 bool Backend::Impl::handle(Message message) {
   ++counters_.messages;
   const Header header = message.header;
+  spdlog::debug("{}: request {}, {} bytes, {} descriptors, flags {}", device_.name(), header.request,
+                header.size, message.fds.size(), header.flags);
   const auto checked = check_shape(header, message.payload, message.fds.size());
   if (!checked) return refuse(header, checked.error());
   const auto answer = session_->handle(message);
