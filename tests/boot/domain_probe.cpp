@@ -1,7 +1,8 @@
 // Boots one machine under its own embed root, says what happens on stdout, one word a line with milliseconds since the
 // start, and ends it when stdin closes. The hands of risk_libvirt.py; not installed.
 //   domain_probe ROOT CACHE KERNEL INITRAMFS [--uid N] [--args WORDS] [--memory MIB] [--no-console]
-//                [--fs SOCKET] [--deadline MS] [--xml]
+//                [--fs SOCKET] [--deadline MS]
+//   domain_probe clean DIR     ends QEMU below DIR, as the next command does after a killed owner; says how many
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 
 #include "vmm/domain/domain.h"
 #include "vmm/domain/kernel_args.h"
+#include "vmm/domain/leftover.h"
 
 using namespace turnbox;
 
@@ -76,9 +78,17 @@ int run(const Options& options) {
   return 0;
 }
 
+int clean(const std::string& dir) {
+  auto killed = domain::kill_qemu_below(dir);
+  if (!killed) std::printf("failed %s\n", killed.error().text.c_str());
+  if (killed) std::printf("%zu\n", *killed);
+  return killed ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "clean") == 0) return clean(argv[2]);
   if (argc < 5) return 2;
   Options options;
   options.embed.root = argv[1];

@@ -5,6 +5,7 @@
 #include <pwd.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -45,13 +46,45 @@ Status initialise(const std::string& log_file) {
   std::call_once(once, [&] {
     // Read by virInitialize. Level 3 is «warning»; without a root nothing is worth keeping.
     const std::string outputs = log_file.empty() ? "4:file:/dev/null" : "3:file:" + log_file;
-    ::setenv("LIBVIRT_LOG_OUTPUTS", outputs.c_str(), 0);
+    const bool ours = std::getenv("LIBVIRT_LOG_OUTPUTS") == nullptr;
+    if (ours) ::setenv("LIBVIRT_LOG_OUTPUTS", outputs.c_str(), 1);
     virSetErrorFunc(nullptr, [](void*, virErrorPtr) {});
     good = virInitialize() == 0 && virEventRegisterDefaultImpl() == 0;
+    if (ours) ::unsetenv("LIBVIRT_LOG_OUTPUTS");
   });
   if (!good) return sys::fail(ErrorKind::unavailable, "libvirt cannot be initialised; reinstall libvirt0");
   return {};
 }
+
+// libvirt keeps a little state outside of every root, whatever the URI says: as root below /run/libvirt, which it would
+// make 0700 and so shut a later libvirtd's socket from its users; otherwise below $XDG_RUNTIME_DIR or ~/.cache, which need
+// not be there. While this object lives that is the embed root.
+class OutsideState {
+ public:
+  explicit OutsideState(const std::string& root) {
+    if (::geteuid() == 0) {
+      (void)::mkdir("/run/libvirt", 0755);
+      return;
+    }
+    if (const char* now = std::getenv(kVariable)) before_ = now;
+    set_ = ::setenv(kVariable, (root + "/run").c_str(), 1) == 0;
+  }
+  ~OutsideState() {
+    if (!set_) return;
+    if (before_) {
+      ::setenv(kVariable, before_->c_str(), 1);
+    } else {
+      ::unsetenv(kVariable);
+    }
+  }
+  OutsideState(const OutsideState&) = delete;
+  OutsideState& operator=(const OutsideState&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "XDG_RUNTIME_DIR";
+  std::optional<std::string> before_;
+  bool set_ = false;
+};
 
 // As root the driver looks this user up before it reads its configuration, and does not start without.
 Status check_libvirt_user() {
@@ -133,6 +166,8 @@ Connection::Connection(std::string uri, std::optional<EmbedRoot> root)
 Status Connection::connect() {
   TRY(initialise(root_ ? root_->path() + "/log/libvirt.log" : std::string()));
   loop_ = std::thread([this] { run_loop(); });
+  std::optional<OutsideState> outside;
+  if (root_) outside.emplace(root_->path());
   conn_ = virConnectOpen(uri_.c_str());
   if (conn_ == nullptr) return fail_libvirt("cannot open libvirt at " + uri_);
   return {};
@@ -169,6 +204,9 @@ sys::Result<std::string> Connection::libvirt_version() const {
 }
 
 sys::Result<std::string> Connection::qemu_version() const {
+  // Makes libvirt look at every emulator that is installed.
+  std::optional<ReapWhile> reap;
+  if (embedded()) reap.emplace();
   unsigned long version = 0;
   if (virConnectGetVersion(conn_, &version) < 0) return fail_libvirt("cannot ask QEMU's version");
   return dotted(version);

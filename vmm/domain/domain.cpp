@@ -136,7 +136,10 @@ Status Domain::start(std::chrono::milliseconds deadline) {
     std::unique_lock lock(mutex);
     if (done.wait_for(lock, deadline, [&] { return finished; })) return;
     expired = true;
-    (void)kill();
+    // Again and again: a QEMU that libvirt has forked and not yet executed is not there to be killed.
+    do {
+      (void)kill();
+    } while (!done.wait_for(lock, std::chrono::milliseconds(50), [&] { return finished; }));
   });
   // The embedded driver refuses auto-destroy; there ~Connection does the same, and leftover.h after a killed owner.
   const unsigned flags = connection_.embedded() ? 0 : VIR_DOMAIN_START_AUTODESTROY;
@@ -150,6 +153,10 @@ Status Domain::start(std::chrono::milliseconds deadline) {
   }
   done.notify_one();
   watchdog.join();
+  if (outcome && expired) {  // came up in the last moment, and was killed
+    (void)forget();
+    outcome = sys::fail(ErrorKind::unavailable, "");
+  }
   if (!outcome && expired) {
     return sys::fail(ErrorKind::unavailable, "QEMU was not up after " + std::to_string(deadline.count()) +
                                                  " ms and was ended; the host may be overloaded, or a device process "

@@ -9,6 +9,7 @@
 
 #include <charconv>
 #include <memory>
+#include <optional>
 
 namespace turnbox::domain {
 namespace {
@@ -50,6 +51,56 @@ bool is_dead_qemu_child(pid_t pid) {
          stat->compare(close, 4, ") Z ") == 0;
 }
 
+// The real user of a live process: /proc/PID/status has «Uid:\tREAL\t…». Zombies have no memory line, and do not count.
+std::optional<uid_t> real_user_of(pid_t pid) {
+  auto status = sys::read_file("/proc/" + std::to_string(pid) + "/status", 64 << 10);
+  if (!status || status->find("\nVmSize:") == status->npos) return std::nullopt;
+  const size_t at = status->find("\nUid:\t");
+  uid_t uid = 0;
+  if (at == status->npos) return std::nullopt;
+  const auto [end, error] = std::from_chars(status->data() + at + 6, status->data() + status->size(), uid);
+  return error == std::errc{} ? std::optional(uid) : std::nullopt;
+}
+
+template <typename Wanted>
+sys::Result<std::vector<QemuProcess>> find_processes(Wanted wanted) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
+  if (!proc) return sys::fail_errno("cannot list /proc");
+  std::vector<QemuProcess> found;
+  while (const dirent* entry = ::readdir(proc.get())) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error != std::errc{} || end != name.data() + name.size() || !wanted(pid)) continue;
+    // The pidfd first, the question again after it: now both are of one process.
+    sys::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    if (pidfd && wanted(pid)) found.push_back({pid, std::move(pidfd)});
+  }
+  return found;
+}
+
+sys::Result<size_t> end_all(const std::vector<QemuProcess>& found, std::chrono::milliseconds timeout) {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + timeout;
+  for (const auto& process : found) {
+    if (::syscall(SYS_pidfd_send_signal, process.pidfd.get(), SIGKILL, nullptr, 0) < 0 && errno != ESRCH) {
+      return sys::fail_errno("cannot end process " + std::to_string(process.pid));
+    }
+  }
+  for (const auto& process : found) {
+    pollfd wait{process.pidfd.get(), POLLIN, 0};
+    int got = 0;
+    do {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      got = ::poll(&wait, 1, left > 0 ? static_cast<int>(left) : 0);
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) {
+      return sys::fail(ErrorKind::unavailable, "process " + std::to_string(process.pid) + " does not end");
+    }
+  }
+  return found.size();
+}
+
 }  // namespace
 
 bool is_qemu_below(std::string_view cmdline, std::string_view dir) {
@@ -69,43 +120,18 @@ bool is_qemu_below(std::string_view cmdline, std::string_view dir) {
 
 sys::Result<std::vector<QemuProcess>> find_qemu_below(const std::string& dir) {
   TURNBOX_ASSERT(dir.size() > 1 && dir.front() == '/' && dir.back() != '/');
-  const std::unique_ptr<DIR, int (*)(DIR*)> proc(::opendir("/proc"), ::closedir);
-  if (!proc) return sys::fail_errno("cannot list /proc");
-  std::vector<QemuProcess> found;
-  while (const dirent* entry = ::readdir(proc.get())) {
-    const std::string_view name = entry->d_name;
-    pid_t pid = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (error != std::errc{} || end != name.data() + name.size()) continue;
-    if (!is_qemu_below(cmdline_of(pid), dir)) continue;
-    // The pidfd first, the command line again after it: now both are of one process.
-    sys::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    if (pidfd && is_qemu_below(cmdline_of(pid), dir)) found.push_back({pid, std::move(pidfd)});
-  }
-  return found;
+  return find_processes([&](pid_t pid) { return is_qemu_below(cmdline_of(pid), dir); });
 }
 
 sys::Result<size_t> kill_qemu_below(const std::string& dir, std::chrono::milliseconds timeout) {
-  using Clock = std::chrono::steady_clock;
-  const auto deadline = Clock::now() + timeout;
   TRY_ASSIGN(const auto found, find_qemu_below(dir));
-  for (const auto& qemu : found) {
-    if (::syscall(SYS_pidfd_send_signal, qemu.pidfd.get(), SIGKILL, nullptr, 0) < 0 && errno != ESRCH) {
-      return sys::fail_errno("cannot end QEMU (process " + std::to_string(qemu.pid) + ")");
-    }
-  }
-  for (const auto& qemu : found) {
-    pollfd wait{qemu.pidfd.get(), POLLIN, 0};
-    int got = 0;
-    do {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-      got = ::poll(&wait, 1, left > 0 ? static_cast<int>(left) : 0);
-    } while (got < 0 && errno == EINTR);
-    if (got <= 0) {
-      return sys::fail(ErrorKind::unavailable, "QEMU (process " + std::to_string(qemu.pid) + ") does not end");
-    }
-  }
-  return found.size();
+  return end_all(found, timeout);
+}
+
+sys::Result<size_t> kill_processes_of(uid_t uid, std::chrono::milliseconds timeout) {
+  TURNBOX_ASSERT(uid != 0 && uid != ::geteuid());
+  TRY_ASSIGN(const auto found, find_processes([&](pid_t pid) { return real_user_of(pid) == uid; }));
+  return end_all(found, timeout);
 }
 
 size_t reap_dead_qemu() {

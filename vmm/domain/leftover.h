@@ -31,6 +31,11 @@ sys::Result<std::vector<QemuProcess>> find_qemu_below(const std::string& dir);
 sys::Result<size_t> kill_qemu_below(const std::string& dir,
                                     std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
+// SIGKILL to every process whose real user is `uid`, then waits until all are gone; the number killed. For a user that
+// belongs to one sandbox (as root): a QEMU that its guest took over can rewrite its own command line, not its user. Call it
+// before such a user is given out again.
+sys::Result<size_t> kill_processes_of(uid_t uid, std::chrono::milliseconds timeout = std::chrono::seconds(10));
+
 // Reaps children of this process that are a QEMU and have ended; a child of another program is left to its owner. A QEMU
 // that libvirt detached becomes our child when this process is a «child subreaper» (Connection makes it one). The
 // number reaped.

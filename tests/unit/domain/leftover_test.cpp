@@ -84,6 +84,24 @@ BOOST_AUTO_TEST_CASE(only_the_directorys_own_are_found_and_ended) {
   BOOST_CHECK(*domain::kill_qemu_below(fake.dir + "/01") == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_users_processes_are_ended_whatever_they_call_themselves) {
+  if (::geteuid() != 0) return;  // only root starts and ends another user's processes
+  constexpr uid_t kUser = 1'879'044'097;
+  sys::Spawn spawn;
+  spawn.program = "/usr/bin/setpriv";
+  spawn.argv = {"setpriv", "--reuid", std::to_string(kUser), "--clear-groups", "/bin/sleep", "60"};
+  auto sleep = sys::Process::spawn(spawn);
+  BOOST_REQUIRE(sleep);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  size_t killed = 0;
+  while (killed == 0 && std::chrono::steady_clock::now() < deadline) killed = *domain::kill_processes_of(kUser);
+  BOOST_TEST(killed == 1U);
+  const auto exit = sleep->wait_for(std::chrono::seconds(10));
+  BOOST_REQUIRE(exit);
+  BOOST_TEST(exit->signalled);
+  BOOST_CHECK(*domain::kill_processes_of(kUser) == 0U);
+}
+
 BOOST_AUTO_TEST_CASE(a_zombie_of_ours_is_reaped_and_others_are_left) {
   const FakeQemu fake;
   auto qemu = fake.start("/01/socket");
