@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <thread>
@@ -28,15 +30,25 @@ int left_ms(Clock::time_point until) {
   return left < 0 ? 0 : static_cast<int>(std::min<int64_t>(left, 1'000'000));
 }
 
-// A line without its newline, byte by byte: what comes after it belongs to somebody else.
-sys::Result<std::string> read_line(int fd, size_t most, Clock::time_point until) {
+// Until the socket is ready, or `patience` is at its end.
+sys::Status wait_ready(int fd, short events, Patience patience) {
+  while (true) {
+    std::array<pollfd, 2> ready{pollfd{fd, events, 0}, pollfd{patience.stop_fd, POLLIN, 0}};
+    const int got = ::poll(ready.data(), ready.size(), left_ms(patience.until));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return sys::fail_errno("cannot wait for the guest");
+    if (ready[1].revents != 0)
+      return sys::fail(ErrorKind::unavailable, "stopped while waiting for the guest");
+    if (got == 0) return sys::fail(ErrorKind::unavailable, "no answer in time");
+    return {};
+  }
+}
+
+// A line without its newline; exactly the line is taken, for what comes after it belongs to somebody else.
+sys::Result<std::string> read_line(int fd, size_t most, Patience patience) {
   std::string line;
   while (line.size() < most) {
-    pollfd ready{fd, POLLIN, 0};
-    const int got = ::poll(&ready, 1, left_ms(until));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return sys::fail(ErrorKind::unavailable, "no answer in time");
-    // Peek, so that exactly the line is taken.
+    TRY(wait_ready(fd, POLLIN, patience));
     char piece[4096];
     const ssize_t seen =
         ::recv(fd, piece, std::min(sizeof piece, most - line.size()), MSG_PEEK | MSG_DONTWAIT);
@@ -57,31 +69,68 @@ sys::Result<std::string> read_line(int fd, size_t most, Clock::time_point until)
   return sys::fail(ErrorKind::protocol, "the guest's line is longer than " + std::to_string(most) + " bytes");
 }
 
+sys::Status send_all(int fd, std::string_view bytes, Patience patience) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+    } else if (errno == EAGAIN) {
+      TRY(wait_ready(fd, POLLOUT, patience));
+    } else if (errno != EINTR) {
+      return sys::fail(ErrorKind::unavailable, "the connection closed");
+    }
+  }
+  return {};
+}
+
 sys::Result<json::object> ask(const std::string& vsock_path, const json::object& request,
                               Clock::time_point until) {
-  TRY_ASSIGN(const sys::Fd fd, connect_guest(vsock_path, guest::kExecPort, until));
-  TRY(send_request(fd.get(), request));
-  TRY_ASSIGN(json::object answer, read_answer(fd.get(), until));
+  const Patience patience{until};
+  TRY_ASSIGN(const sys::Fd fd, connect_guest(vsock_path, guest::kExecPort, patience));
+  TRY(send_request(fd.get(), request, patience));
+  TRY_ASSIGN(json::object answer, read_answer(fd.get(), patience));
   const json::value* ok = answer.if_contains("ok");
-  if (ok != nullptr && ok->is_bool() && ok->get_bool()) return answer;
-  const json::value* text = answer.if_contains("text");
-  const json::value* word = answer.if_contains("error");
-  const bool conflict = word != nullptr && word->is_string() && word->get_string() == guest::kErrorConflict;
+  if (ok == nullptr || !ok->is_bool())
+    return sys::fail(ErrorKind::protocol, "the guest's answer has no «ok»");
+  if (ok->get_bool()) return answer;
+  const std::string text = clean_text(answer, "text");
   return sys::fail(
-      conflict ? ErrorKind::conflict : ErrorKind::invalid,
+      clean_text(answer, "error") == guest::kErrorConflict ? ErrorKind::conflict : ErrorKind::invalid,
       "the guest refused " + std::string(request.at("op").as_string()) + ": " +
-          (text != nullptr && text->is_string() ? std::string(text->get_string()) : "no reason given"));
+          (text.empty() ? "no reason given" : text));
 }
 
 }  // namespace
 
-sys::Result<sys::Fd> connect_guest(const std::string& vsock_path, uint32_t port, Clock::time_point until) {
-  TRY_ASSIGN(sys::Fd fd, sys::connect_unix(vsock_path));
-  TRY(sys::send_with_fds(fd.get(), sys::as_bytes("CONNECT " + std::to_string(port) + "\n")));
-  TRY_ASSIGN(const std::string line, read_line(fd.get(), 32, until));
+sys::Result<sys::Fd> connect_guest(const std::string& vsock_path, uint32_t port, Patience patience) {
+  auto connected = sys::connect_unix(vsock_path);
+  if (!connected) return sys::fail(ErrorKind::unavailable, std::move(connected).error().text);
+  TRY(send_all(connected->get(), "CONNECT " + std::to_string(port) + "\n", patience));
+  TRY_ASSIGN(const std::string line, read_line(connected->get(), 32, patience));
   if (!line.starts_with("OK "))
-    return sys::fail(ErrorKind::protocol, "vsockd answered " + line + " to CONNECT");
-  return fd;
+    return sys::fail(ErrorKind::protocol, "turnbox-vsockd answered CONNECT without OK");
+  return std::move(*connected);
+}
+
+std::string clean_text(const json::object& answer, std::string_view key) {
+  constexpr size_t kMost = 200;
+  const json::value* found = answer.if_contains(key);
+  if (found == nullptr || !found->is_string() || !sys::is_utf8(found->get_string())) return {};
+  std::string text(found->get_string());
+  if (text.size() > kMost) {
+    size_t cut = kMost;
+    while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80)
+      --cut;  // not inside a character
+    text.resize(cut);
+  }
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // C0, DEL, and C1 in its two bytes of UTF-8: nothing here may move a cursor.
+    const bool c1 = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (byte < 0x20 || byte == 0x7f) text[i] = ' ';
+    if (c1) text[i] = text[i + 1] = ' ';
+  }
+  return text;
 }
 
 json::value text_value(std::string_view bytes) {
@@ -89,7 +138,7 @@ json::value text_value(std::string_view bytes) {
   return json::object{{"b16", sys::to_hex(sys::as_bytes(bytes))}};
 }
 
-sys::Status send_request(int fd, const json::object& request) {
+sys::Status send_request(int fd, const json::object& request, Patience patience) {
   std::string line = json::serialize(request);
   line += '\n';
   if (line.size() > guest::kMaxLine) {
@@ -97,11 +146,11 @@ sys::Status send_request(int fd, const json::object& request) {
                                            " bytes, more than " + std::to_string(guest::kMaxLine) +
                                            "; pass long arguments in a file (--input)");
   }
-  return sys::send_with_fds(fd, sys::as_bytes(line));
+  return send_all(fd, line, patience);
 }
 
-sys::Result<json::object> read_answer(int fd, Clock::time_point until) {
-  TRY_ASSIGN(const std::string line, read_line(fd, kMaxAnswer, until));
+sys::Result<json::object> read_answer(int fd, Patience patience) {
+  TRY_ASSIGN(const std::string line, read_line(fd, kMaxAnswer, patience));
   boost::system::error_code ec;
   json::parse_options options;
   options.max_depth = 8;
@@ -125,8 +174,7 @@ sys::Result<std::string> await_guest(const std::string& vsock_path, Clock::time_
         return sys::fail(ErrorKind::protocol,
                          "the image's turnbox-init speaks another exec version; run turnbox image build");
       }
-      const json::value* kernel = answer->if_contains("kernel");
-      return kernel != nullptr && kernel->is_string() ? std::string(kernel->get_string()) : std::string();
+      return clean_text(*answer, "kernel");
     }
     last = std::move(answer).error();
     std::this_thread::sleep_for(kRetry);

@@ -1,8 +1,9 @@
 // One request to turnbox-init, one answer (docs/WIRE.md, «Exec sessions»), over vsockd's socket.
 //
-// Blocking, any thread, one connection a call. The guest's answers are hostile bytes: lines are bounded, JSON
-// is checked. Errors: unavailable (no connection, no answer before the deadline, or `stop` said so), protocol
-// (an answer that breaks the format), conflict and invalid (the guest said no).
+// Blocking, any thread, one connection a call. Nothing blocks beyond the deadline it is given, whatever the
+// guest does. The guest's answers are hostile bytes: lines are bounded, JSON is checked, sentences are
+// cleaned before they stand in an error. Errors: unavailable (no connection, no answer before the deadline,
+// or stopped), protocol (an answer that breaks the format), conflict and invalid (the guest said no).
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -20,14 +21,24 @@ using Clock = std::chrono::steady_clock;
 
 inline constexpr size_t kMaxAnswer = size_t{64} << 10;  // bytes of an answer line
 
-// A stream to the guest's port through `vsock.sock`, after the CONNECT handshake.
-sys::Result<sys::Fd> connect_guest(const std::string& vsock_path, uint32_t port, Clock::time_point until);
+// When a wait for the guest ends: at the deadline, or as soon as `stop_fd` (if any) is readable.
+struct Patience {
+  Clock::time_point until;
+  int stop_fd = -1;
+};
 
-// The answer line of a connection, parsed; kind unavailable at the deadline.
-sys::Result<boost::json::object> read_answer(int fd, Clock::time_point until);
+// A stream to the guest's port through `vsock.sock`, after the CONNECT handshake.
+sys::Result<sys::Fd> connect_guest(const std::string& vsock_path, uint32_t port, Patience patience);
+
+// The answer line of a connection, parsed. What stands behind the line stays in the socket.
+sys::Result<boost::json::object> read_answer(int fd, Patience patience);
+sys::Status send_request(int fd, const boost::json::object& request, Patience patience);
+
 // UTF-8 as a string, other bytes as {"b16": "…"}.
 boost::json::value text_value(std::string_view bytes);
-sys::Status send_request(int fd, const boost::json::object& request);
+// A string member as the guest gave it, fit for a terminal: at most 200 bytes of UTF-8 without control
+// characters; empty when there is none.
+std::string clean_text(const boost::json::object& answer, std::string_view key);
 
 // Tries again until the guest answers `hello`, and gives it the host's clock. `stop` is asked between two
 // tries. Returns the guest's kernel release.

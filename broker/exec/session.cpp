@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
 
@@ -22,6 +23,7 @@ using guest::FrameType;
 using sys::ErrorKind;
 
 constexpr std::chrono::seconds kStart{30};  // for the guest's answer to a request
+constexpr std::chrono::seconds kGone{5};    // to tell the command that nobody reads it
 constexpr size_t kStdinPiece = 32'768;
 
 bool is_regular(int fd) {
@@ -33,21 +35,25 @@ bool is_regular(int fd) {
 struct Out {
   int fd;
   bool whole;  // a regular file takes everything at once; a pipe may block beyond PIPE_BUF after POLLOUT
-  sys::Bytes pending;
+  sys::Bytes pending{};
   size_t done = 0;
-  bool gone = false;  // its reader went away
+  bool gone = false;    // its reader went away
+  bool closed = false;  // the guest said so
 
   bool busy() const { return done < pending.size(); }
 };
 
 class Pump {
  public:
-  Pump(int guest, const Streams& streams, int stop_fd)
+  Pump(int guest, const Streams& streams, int stop_fd, std::optional<Clock::time_point> until)
       : guest_(guest),
         stop_(stop_fd),
         stdin_(streams.stdin_fd),
-        out_{{{streams.stdout_fd, is_regular(streams.stdout_fd), {}, 0, false},
-              {streams.stderr_fd, is_regular(streams.stderr_fd), {}, 0, false}}} {}
+        until_(until),
+        out_{{{.fd = streams.stdout_fd, .whole = is_regular(streams.stdout_fd)},
+              {.fd = streams.stderr_fd, .whole = is_regular(streams.stderr_fd)}}} {
+    if (stdin_ < 0) put_stdin_frame(0);  // poll would never report it
+  }
 
   // Until the exit frame, or the stop descriptor. `on_gone` is called once when a reader of our output went
   // away.
@@ -56,9 +62,12 @@ class Pump {
     while (true) {
       if (ended_ && !out_[0].busy() && !out_[1].busy()) return *ended_;
       std::array<pollfd, 5> ready = interests();
-      if (::poll(ready.data(), ready.size(), -1) < 0) {
-        if (errno == EINTR) continue;
-        return sys::fail_errno("cannot wait for the guest");
+      const int got = ::poll(ready.data(), ready.size(), left_ms());
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return sys::fail_errno("cannot wait for the guest");
+      if (got == 0) {
+        if (left_ms() > 0) continue;
+        return sys::fail(ErrorKind::unavailable, "the guest did not end the command after its time-out");
       }
       if (ready[0].revents != 0) return Ended{.how = Ended::How::interrupted};
       for (size_t i = 0; i < 2; ++i) {
@@ -75,9 +84,17 @@ class Pump {
   }
 
  private:
+  // The guest keeps the time-out; a guest that does not is given up. Output that our own side is slow to take
+  // is no fault of the guest's.
+  int left_ms() const {
+    if (!until_ || ended_ || out_[0].busy() || out_[1].busy()) return -1;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(*until_ - Clock::now()).count();
+    return static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000));
+  }
+
   std::array<pollfd, 5> interests() const {
     const bool reading = !ended_ && !out_[0].busy() && !out_[1].busy();
-    const bool sending = to_guest_done_ < to_guest_.size();
+    const bool sending = !ended_ && to_guest_done_ < to_guest_.size();
     const auto guest = static_cast<short>((reading ? POLLIN : 0) | (sending ? POLLOUT : 0));
     const bool input = !stdin_over_ && !sending && !ended_;
     auto out = [](const Out& o) { return pollfd{o.busy() ? o.fd : -1, POLLOUT, 0}; };
@@ -86,6 +103,10 @@ class Pump {
   }
 
   sys::Status write_out(Out& out) {
+    // Asked again for this one alone: the other stream may have filled the same pipe, and a write that blocks
+    // would be deaf to a stop.
+    pollfd now{out.fd, POLLOUT, 0};
+    if (::poll(&now, 1, 0) <= 0) return {};
     const size_t left = out.pending.size() - out.done;
     const size_t most = out.whole ? left : std::min<size_t>(left, PIPE_BUF);
     const ssize_t n = ::write(out.fd, out.pending.data() + out.done, most);
@@ -109,13 +130,17 @@ class Pump {
       return {};
     }
     // An unreadable standard input (a closed descriptor, a directory) is an empty one.
-    const uint32_t size = n > 0 ? static_cast<uint32_t>(n) : 0;
+    put_stdin_frame(n > 0 ? static_cast<uint32_t>(n) : 0);
+    return {};
+  }
+
+  // Makes a frame of what stands behind the room for its header.
+  void put_stdin_frame(uint32_t size) {
     stdin_over_ = size == 0;
+    to_guest_.resize(guest::kFrameHeaderSize + size);
     const auto header = guest::encode(FrameHeader{FrameType::stdin_data, size});
     std::copy(header.begin(), header.end(), to_guest_.begin());
-    to_guest_.resize(guest::kFrameHeaderSize + size);
     to_guest_done_ = 0;
-    return {};
   }
 
   sys::Status send_to_guest() {
@@ -167,7 +192,11 @@ class Pump {
       return size;
     }
     Out& out = out_[header->type == FrameType::stdout_data ? 0 : 1];
-    if (out.gone) return size;
+    if (out.closed && !body.empty()) {
+      return sys::fail(ErrorKind::protocol, "the guest sent output on a stream that it had closed");
+    }
+    out.closed = body.empty();
+    if (out.gone || out.fd < 0) return size;
     if (!out.busy()) {
       out.pending.clear();
       out.done = 0;
@@ -202,6 +231,7 @@ class Pump {
   }
 
   int guest_, stop_, stdin_;
+  std::optional<Clock::time_point> until_;
   std::array<Out, 2> out_;
   sys::Bytes to_guest_, from_guest_;
   size_t to_guest_done_ = 0;
@@ -221,26 +251,41 @@ json::object request_of(const ExecSpec& spec) {
   return request;
 }
 
+// The exec is accepted: empty. Otherwise how it was refused.
+sys::Result<std::optional<Ended>> start(int fd, const ExecSpec& spec, Patience patience) {
+  TRY(send_request(fd, request_of(spec), patience));
+  TRY_ASSIGN(const json::object answer, read_answer(fd, patience));
+  const json::value* ok = answer.if_contains("ok");
+  if (ok == nullptr || !ok->is_bool()) {
+    return sys::fail(ErrorKind::protocol, "the guest's exec answer is wrong");
+  }
+  if (ok->get_bool()) return std::nullopt;
+  return Ended{.how = Ended::How::not_started,
+               .error = clean_text(answer, "error"),
+               .text = clean_text(answer, "text")};
+}
+
+bool readable(int fd) {
+  pollfd ready{fd, POLLIN, 0};
+  return ::poll(&ready, 1, 0) > 0;
+}
+
 }  // namespace
 
 sys::Result<Ended> run(const std::string& vsock_path, const ExecSpec& spec, const Streams& streams,
                        int stop_fd) {
-  const auto until = Clock::now() + kStart;
-  TRY_ASSIGN(const sys::Fd fd, connect_guest(vsock_path, guest::kExecPort, until));
-  TRY(send_request(fd.get(), request_of(spec)));
-  TRY_ASSIGN(const json::object answer, read_answer(fd.get(), until));
-  const json::value* ok = answer.if_contains("ok");
-  if (ok == nullptr || !ok->is_bool())
-    return sys::fail(ErrorKind::protocol, "the guest's exec answer is wrong");
-  if (!ok->get_bool()) {
-    auto word = [&](const char* key) {
-      const json::value* found = answer.if_contains(key);
-      return found != nullptr && found->is_string() ? std::string(found->get_string()) : std::string();
-    };
-    return Ended{.how = Ended::How::not_started, .error = word("error"), .text = word("text")};
+  const Patience patience{Clock::now() + kStart, stop_fd};
+  auto fd = connect_guest(vsock_path, guest::kExecPort, patience);
+  auto refused = fd ? start(fd->get(), spec, patience) : tl::make_unexpected(fd.error());
+  if (!refused) {
+    if (readable(stop_fd)) return Ended{.how = Ended::How::interrupted};
+    return tl::make_unexpected(std::move(refused).error());
   }
-  auto on_gone = [&] { (void)kill(vsock_path, spec.exec, SIGPIPE, Clock::now() + kStart); };
-  return Pump(fd.get(), streams, stop_fd).run(on_gone);
+  if (*refused) return std::move(**refused);
+  std::optional<Clock::time_point> until;
+  if (spec.timeout) until = Clock::now() + *spec.timeout + spec.grace;
+  auto on_gone = [&] { (void)kill(vsock_path, spec.exec, SIGPIPE, Clock::now() + kGone); };
+  return Pump(fd->get(), streams, stop_fd, until).run(on_gone);
 }
 
 }  // namespace turnbox::exec

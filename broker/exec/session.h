@@ -22,9 +22,11 @@ struct ExecSpec {
   std::string cwd = "/";
   uint32_t uid = 0, gid = 0;
   std::optional<std::chrono::milliseconds> timeout;  // kept by the guest
+  std::chrono::milliseconds grace{10'000};           // after it, a guest that did not keep it is given up
 };
 
-// Borrowed descriptors of the caller; their flags are not changed. A closed stdin counts as empty.
+// Borrowed descriptors of the caller; their flags are not changed. A closed stdin, or -1, counts as empty;
+// output for -1 is dropped.
 struct Streams {
   int stdin_fd = 0;
   int stdout_fd = 1;
@@ -42,8 +44,9 @@ struct Ended {
 
 // Ends with the exit frame, or as `interrupted` when `stop_fd` becomes readable (the exec is then left to the
 // caller: closing the connection kills it). Whoever reads our stdout or stderr went away: the command gets
-// SIGPIPE. Errors: unavailable (the connection broke), protocol, limit (the request is too long), io (output
-// could not be written).
+// SIGPIPE (the caller ignores its own). Errors: unavailable (the connection broke, or the guest did not end
+// the command within its time-out and the grace), protocol, limit (the request is too long), io (output could
+// not be written).
 sys::Result<Ended> run(const std::string& vsock_path, const ExecSpec& spec, const Streams& streams,
                        int stop_fd);
 
