@@ -1,8 +1,9 @@
-// Boots one machine under its own embed root, says what happens on stdout, one word a line with milliseconds since the
-// start, and ends it when stdin closes. The hands of risk_libvirt.py; not installed.
+// Boots one machine under its own embed root, says what happens on stdout, one word a line with milliseconds
+// since the start, and ends it when stdin closes. The hands of risk_libvirt.py; not installed.
 //   domain_probe ROOT CACHE KERNEL INITRAMFS [--uid N] [--args WORDS] [--memory MIB] [--no-console]
 //                [--fs SOCKET] [--deadline MS]
-//   domain_probe clean DIR     ends QEMU below DIR, as the next command does after a killed owner; says how many
+//   domain_probe clean DIR     ends QEMU below DIR, as the next command does after a killed owner; says how
+//   many
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>

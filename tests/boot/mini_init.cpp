@@ -1,5 +1,5 @@
-// The first and only process of domain_probe's guest: says that it is up, then does what the kernel's command line asks
-// (do=off, do=panic, do=reboot), or waits. Static; packed into an initramfs by risk_libvirt.py.
+// The first and only process of domain_probe's guest: says that it is up, then does what the kernel's command
+// line asks (do=off, do=panic, do=reboot), or waits. Static; packed into an initramfs by risk_libvirt.py.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>

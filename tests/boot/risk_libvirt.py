@@ -28,7 +28,7 @@ def find_kernel():
     places = [os.environ.get("TURNBOX_TEST_KERNEL", "")]
     state = os.environ.get("TURNBOX_TEST_STATE", "")
     if state:
-        places += glob.glob(state + "/images/*/vmlinuz")
+        places += glob.glob(state + "/images/*/kernel")
     places += sorted(glob.glob("/boot/vmlinuz-*-cloud-amd64")) + sorted(glob.glob("/boot/vmlinuz-*"))
     for place in places:
         if place and os.access(place, os.R_OK):

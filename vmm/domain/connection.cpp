@@ -26,16 +26,21 @@ constexpr const char* kEmulator = "/usr/bin/qemu-system-x86_64";
 
 ErrorKind kind_of(int code) {
   switch (code) {
-    case VIR_ERR_NO_DOMAIN: return ErrorKind::not_found;
+    case VIR_ERR_NO_DOMAIN:
+      return ErrorKind::not_found;
     case VIR_ERR_OPERATION_INVALID:
-    case VIR_ERR_DOM_EXIST: return ErrorKind::conflict;
+    case VIR_ERR_DOM_EXIST:
+      return ErrorKind::conflict;
     case VIR_ERR_AUTH_FAILED:
     case VIR_ERR_AUTH_CANCELLED:
     case VIR_ERR_AUTH_UNAVAILABLE:
-    case VIR_ERR_ACCESS_DENIED: return ErrorKind::refused;
+    case VIR_ERR_ACCESS_DENIED:
+      return ErrorKind::refused;
     case VIR_ERR_XML_ERROR:
-    case VIR_ERR_CONFIG_UNSUPPORTED: return ErrorKind::invalid;
-    default: return ErrorKind::unavailable;
+    case VIR_ERR_CONFIG_UNSUPPORTED:
+      return ErrorKind::invalid;
+    default:
+      return ErrorKind::unavailable;
   }
 }
 
@@ -56,9 +61,9 @@ Status initialise(const std::string& log_file) {
   return {};
 }
 
-// libvirt keeps a little state outside of every root, whatever the URI says: as root below /run/libvirt, which it would
-// make 0700 and so shut a later libvirtd's socket from its users; otherwise below $XDG_RUNTIME_DIR or ~/.cache, which need
-// not be there. While this object lives that is the embed root.
+// libvirt keeps a little state outside of every root, whatever the URI says: as root below /run/libvirt,
+// which it would make 0700 and so shut a later libvirtd's socket from its users; otherwise below
+// $XDG_RUNTIME_DIR or ~/.cache, which need not be there. While this object lives that is the embed root.
 class OutsideState {
  public:
   explicit OutsideState(const std::string& root) {
@@ -89,9 +94,10 @@ class OutsideState {
 // As root the driver looks this user up before it reads its configuration, and does not start without.
 Status check_libvirt_user() {
   if (::geteuid() != 0 || ::getpwnam("libvirt-qemu") != nullptr) return {};
-  return sys::fail(ErrorKind::unavailable,
-                   "libvirt's QEMU driver needs the system user libvirt-qemu, which this host has not; make it with "
-                   "`adduser --system --group --no-create-home libvirt-qemu`");
+  return sys::fail(
+      ErrorKind::unavailable,
+      "libvirt's QEMU driver needs the system user libvirt-qemu, which this host has not; make it with "
+      "`adduser --system --group --no-create-home libvirt-qemu`");
 }
 
 std::string dotted(unsigned long version) {
@@ -189,7 +195,8 @@ Connection::~Connection() {
   if (conn_ != nullptr) virConnectClose(conn_);
   if (loop_.joinable()) {
     stop_ = true;
-    const int wake = virEventAddTimeout(0, [](int, void*) {}, nullptr, nullptr);
+    const int wake = virEventAddTimeout(
+        0, [](int, void*) {}, nullptr, nullptr);
     loop_.join();
     if (wake >= 0) virEventRemoveTimeout(wake);
   }

@@ -1,18 +1,20 @@
 // Connection: this process's one connection to libvirt, with libvirt's event loop on a thread of its own.
 //
-// Owned by main (or the broker); libvirt keeps process-wide state, so a second one while the first lives is refused. Calls
-// block and may come from any thread; callbacks run on the event thread. Closing a connection ends every domain
-// that it started (auto-destroy), then the loop, then the embed root. libvirt writes nothing to stderr: its errors become
-// sys::Error, its own log goes to a file in the embed root.
+// Owned by main (or the broker); libvirt keeps process-wide state, so a second one while the first lives is
+// refused. Calls block and may come from any thread; callbacks run on the event thread. Closing a connection
+// ends every domain that it started (auto-destroy), then the loop, then the embed root. libvirt writes
+// nothing to stderr: its errors become sys::Error, its own log goes to a file in the embed root.
 //
-// An embedded connection makes this process a «child subreaper»: QEMU, which libvirt detaches, becomes our child when it is
-// orphaned, and is reaped here at once. libvirt takes a zombie for a live process, so with an init that reaps lazily
-// (containers) each end of a machine would wait for it. Other orphans of the process stay zombies until it ends.
+// An embedded connection makes this process a «child subreaper»: QEMU, which libvirt detaches, becomes our
+// child when it is orphaned, and is reaped here at once. libvirt takes a zombie for a live process, so with
+// an init that reaps lazily (containers) each end of a machine would wait for it. Other orphans of the
+// process stay zombies until it ends.
 //
-// Embedded or not: under `qemu:///embed` the driver, and so the domains, end with this process, QEMU's user comes from
-// EmbedOptions, and a killed owner leaves a QEMU that leftover.h finds. Under another URI (qemu:///system) libvirtd
-// owns QEMU and its directories: a killed client's auto-destroy domains are ended by libvirtd, QEMU's user is DomainSpec::qemu_user
-// (or libvirtd's default), and the sockets' directory must be open to that user and, with AppArmor, to its profile.
+// Embedded or not: under `qemu:///embed` the driver, and so the domains, end with this process, QEMU's user
+// comes from EmbedOptions, and a killed owner leaves a QEMU that leftover.h finds. Under another URI
+// (qemu:///system) libvirtd owns QEMU and its directories: a killed client's auto-destroy domains are ended
+// by libvirtd, QEMU's user is DomainSpec::qemu_user (or libvirtd's default), and the sockets' directory must
+// be open to that user and, with AppArmor, to its profile.
 #pragma once
 
 #include <atomic>
@@ -32,7 +34,8 @@ namespace turnbox::domain {
 
 class Connection {
  public:
-  // Makes the embed root, starts the driver in this process, and lets it learn what QEMU can do (or read the cache).
+  // Makes the embed root, starts the driver in this process, and lets it learn what QEMU can do (or read the
+  // cache).
   static sys::Result<std::unique_ptr<Connection>> open_embedded(const EmbedOptions& options);
   static sys::Result<std::unique_ptr<Connection>> open(const std::string& uri);
   ~Connection();
@@ -62,8 +65,8 @@ class Connection {
   std::thread loop_;
 };
 
-// Reaps QEMU every 10 ms on a thread of its own while it lives: for the libvirt calls that start a QEMU and may have to
-// wait for its end.
+// Reaps QEMU every 10 ms on a thread of its own while it lives: for the libvirt calls that start a QEMU and
+// may have to wait for its end.
 class ReapWhile {
  public:
   ReapWhile();

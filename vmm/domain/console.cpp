@@ -21,7 +21,8 @@ std::string printable_tail(std::string_view raw, size_t lines) {
   std::string text;
   for (size_t i = 0; i < raw.size(); ++i) {
     const auto byte = static_cast<unsigned char>(raw[i]);
-    if (byte == 0x1b && i + 1 < raw.size() && raw[i + 1] == '[') {  // a terminal's control sequence goes as a whole
+    if (byte == 0x1b && i + 1 < raw.size() &&
+        raw[i + 1] == '[') {  // a terminal's control sequence goes as a whole
       for (i += 2; i < raw.size() && (raw[i] < 0x40 || raw[i] > 0x7e);) ++i;
       continue;
     }

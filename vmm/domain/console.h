@@ -1,8 +1,9 @@
 // Console: the guest's serial console, kept as its last 64 KiB.
 //
-// QEMU connects to a unix socket of ours (DomainSpec::console_socket) instead of writing a file, so that a guest that
-// prints for ever costs a fixed amount of memory and no disk. Owns one thread, which ends with the object. `tail()` may be
-// called from any thread. The first peer only is taken, and only if its user is the expected one.
+// QEMU connects to a unix socket of ours (DomainSpec::console_socket) instead of writing a file, so that a
+// guest that prints for ever costs a fixed amount of memory and no disk. Owns one thread, which ends with the
+// object. `tail()` may be called from any thread. The first peer only is taken, and only if its user is the
+// expected one.
 #pragma once
 
 #include <sys/types.h>

@@ -24,16 +24,20 @@ using sys::Status;
 
 std::string_view name_of(EndReason reason) {
   switch (reason) {
-    case EndReason::powered_off: return "powered off";
-    case EndReason::reset: return "reset";
-    case EndReason::destroyed: return "destroyed";
-    case EndReason::qemu_died: return "QEMU died";
+    case EndReason::powered_off:
+      return "powered off";
+    case EndReason::reset:
+      return "reset";
+    case EndReason::destroyed:
+      return "destroyed";
+    case EndReason::qemu_died:
+      return "QEMU died";
   }
   return "unknown";
 }
 
-// What the event thread tells and others ask. Libvirt frees its callbacks' opaque pointer late, on its own thread, so
-// each callback holds a share.
+// What the event thread tells and others ask. Libvirt frees its callbacks' opaque pointer late, on its own
+// thread, so each callback holds a share.
 struct Domain::Watch {
   std::string name;
   sys::Fd ended_fd;
@@ -58,8 +62,8 @@ struct Domain::Watch {
   }
 
   // QEMU's own SHUTDOWN event, since libvirt's does not tell a reset from a power-off.
-  static void on_shutdown(virConnectPtr, virDomainPtr domain, const char*, long long, unsigned, const char* details,
-                          void* opaque) noexcept {
+  static void on_shutdown(virConnectPtr, virDomainPtr domain, const char*, long long, unsigned,
+                          const char* details, void* opaque) noexcept {
     const auto& watch = *static_cast<std::shared_ptr<Watch>*>(opaque);
     if (watch->name != virDomainGetName(domain) || details == nullptr) return;
     if (std::string_view(details).find("guest-reset") == std::string_view::npos) return;
@@ -77,7 +81,8 @@ struct Domain::Watch {
         return reset_seen ? EndReason::reset : EndReason::powered_off;
       case VIR_DOMAIN_EVENT_STOPPED_DESTROYED:
         return reset_seen ? EndReason::reset : EndReason::destroyed;
-      default: return EndReason::qemu_died;
+      default:
+        return EndReason::qemu_died;
     }
   }
 };
@@ -110,16 +115,17 @@ Domain::~Domain() {
 }
 
 Status Domain::register_events() {
-  // For all domains of the connection, since this one is not known to libvirt yet; the callbacks look at the name.
+  // For all domains of the connection, since this one is not known to libvirt yet; the callbacks look at the
+  // name.
   auto share = std::make_unique<std::shared_ptr<Watch>>(watch_);
   lifecycle_id_ = virConnectDomainEventRegisterAny(connection_.raw(), nullptr, VIR_DOMAIN_EVENT_ID_LIFECYCLE,
-                                                   VIR_DOMAIN_EVENT_CALLBACK(&Watch::on_lifecycle), share.get(),
-                                                   Watch::release);
+                                                   VIR_DOMAIN_EVENT_CALLBACK(&Watch::on_lifecycle),
+                                                   share.get(), Watch::release);
   if (lifecycle_id_ < 0) return fail_libvirt("cannot watch the machine");
   (void)share.release();
   share = std::make_unique<std::shared_ptr<Watch>>(watch_);
-  shutdown_id_ = virConnectDomainQemuMonitorEventRegister(connection_.raw(), nullptr, "SHUTDOWN", &Watch::on_shutdown,
-                                                          share.get(), Watch::release, 0);
+  shutdown_id_ = virConnectDomainQemuMonitorEventRegister(
+      connection_.raw(), nullptr, "SHUTDOWN", &Watch::on_shutdown, share.get(), Watch::release, 0);
   if (shutdown_id_ < 0) return fail_libvirt("cannot watch the machine's monitor");
   (void)share.release();
   return {};
@@ -127,7 +133,8 @@ Status Domain::register_events() {
 
 Status Domain::start(std::chrono::milliseconds deadline) {
   if (domain_ != nullptr) return sys::fail(ErrorKind::conflict, "the machine was started before");
-  // libvirt waits for QEMU's monitor as long as QEMU lives, so a start that takes too long is ended through QEMU.
+  // libvirt waits for QEMU's monitor as long as QEMU lives, so a start that takes too long is ended through
+  // QEMU.
   std::mutex mutex;
   std::condition_variable done;
   bool finished = false;
@@ -141,7 +148,8 @@ Status Domain::start(std::chrono::milliseconds deadline) {
       (void)kill();
     } while (!done.wait_for(lock, std::chrono::milliseconds(50), [&] { return finished; }));
   });
-  // The embedded driver refuses auto-destroy; there ~Connection does the same, and leftover.h after a killed owner.
+  // The embedded driver refuses auto-destroy; there ~Connection does the same, and leftover.h after a killed
+  // owner.
   const unsigned flags = connection_.embedded() ? 0 : VIR_DOMAIN_START_AUTODESTROY;
   std::optional<ReapWhile> reap;
   if (connection_.embedded()) reap.emplace();
@@ -158,9 +166,10 @@ Status Domain::start(std::chrono::milliseconds deadline) {
     outcome = sys::fail(ErrorKind::unavailable, "");
   }
   if (!outcome && expired) {
-    return sys::fail(ErrorKind::unavailable, "QEMU was not up after " + std::to_string(deadline.count()) +
-                                                 " ms and was ended; the host may be overloaded, or a device process "
-                                                 "does not answer");
+    return sys::fail(ErrorKind::unavailable,
+                     "QEMU was not up after " + std::to_string(deadline.count()) +
+                         " ms and was ended; the host may be overloaded, or a device process "
+                         "does not answer");
   }
   TRY(std::move(outcome));
   return learn_pid();
@@ -215,7 +224,8 @@ Status Domain::destroy() {
   return {};
 }
 
-// A disposable guest has nothing to say at its end, so QEMU gets no SIGTERM first. libvirt sees its monitor close.
+// A disposable guest has nothing to say at its end, so QEMU gets no SIGTERM first. libvirt sees its monitor
+// close.
 Status Domain::kill_and_reap() {
   if (!pidfd_) return {};
   if (::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0) < 0 && errno != ESRCH) {
@@ -248,7 +258,9 @@ Status Domain::kill() {
   return {};
 }
 
-int Domain::ended_fd() const { return watch_->ended_fd.get(); }
+int Domain::ended_fd() const {
+  return watch_->ended_fd.get();
+}
 
 std::optional<EndReason> Domain::ended() const {
   const std::lock_guard lock(watch_->mutex);
@@ -260,14 +272,17 @@ std::optional<EndReason> Domain::wait_ended(std::chrono::milliseconds timeout) c
   while (true) {
     if (auto reason = ended()) return reason;
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now()).count();
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now())
+            .count();
     if (left <= 0) return std::nullopt;
     pollfd wait{ended_fd(), POLLIN, 0};
     ::poll(&wait, 1, static_cast<int>(std::min<int64_t>(left, 60'000)));
   }
 }
 
-std::string Domain::console_tail(size_t lines) const { return console_ ? console_->tail(lines) : std::string(); }
+std::string Domain::console_tail(size_t lines) const {
+  return console_ ? console_->tail(lines) : std::string();
+}
 
 std::string Domain::qemu_log_tail(size_t lines) const {
   if (!connection_.embedded()) return {};

@@ -1,8 +1,9 @@
 // Domain: the life of one sandbox's virtual machine, from «not started» to «ended», once.
 //
-// Owned by whoever runs the sandbox; the Connection outlives it. start() and destroy() block; kill() and the questions may
-// come from any thread. The end is told once, through ended_fd(), whatever brought it: the guest powered off or reset
-// (a panicking kernel resets, see kernel_args.h), QEMU died, or destroy(). Destroying the object destroys the machine.
+// Owned by whoever runs the sandbox; the Connection outlives it. start() and destroy() block; kill() and the
+// questions may come from any thread. The end is told once, through ended_fd(), whatever brought it: the
+// guest powered off or reset (a panicking kernel resets, see kernel_args.h), QEMU died, or destroy().
+// Destroying the object destroys the machine.
 #pragma once
 
 #include <sys/types.h>
@@ -36,8 +37,9 @@ class Domain {
   static sys::Result<std::unique_ptr<Domain>> create(Connection& connection, const DomainSpec& spec);
   ~Domain();
 
-  // Starts QEMU and the guest's first instruction; the peers of the spec's sockets must be serving. When it fails nothing
-  // runs. QEMU is killed when it is not up after `deadline` (a socket's peer that does not answer holds it for ever).
+  // Starts QEMU and the guest's first instruction; the peers of the spec's sockets must be serving. When it
+  // fails nothing runs. QEMU is killed when it is not up after `deadline` (a socket's peer that does not
+  // answer holds it for ever).
   sys::Status start(std::chrono::milliseconds deadline = std::chrono::seconds(30));
   // Ends the machine at once and waits until QEMU is gone; libvirt's own tidying (up to 0.2 s) is left to the
   // destructor. Harmless when it has ended or never started.
@@ -45,9 +47,9 @@ class Domain {
   // SIGKILL to QEMU; also makes a start() in another thread fail. Embedded connections only.
   sys::Status kill();
 
-  pid_t qemu_pid() const { return pid_; }        // 0 before start
+  pid_t qemu_pid() const { return pid_; }          // 0 before start
   int qemu_pidfd() const { return pidfd_.get(); }  // readable once QEMU's process is gone; -1 before start
-  int ended_fd() const;                          // an eventfd, readable (and left so) once the machine has ended
+  int ended_fd() const;  // an eventfd, readable (and left so) once the machine has ended
   std::optional<EndReason> ended() const;
   std::optional<EndReason> wait_ended(std::chrono::milliseconds timeout) const;
 

@@ -56,8 +56,8 @@ void copy_cache(const std::string& from, const std::string& to) {
   }
 }
 
-// QEMU's user passes through the root and lib to its own files below lib/qemu; libvirt makes that one root's, so it is
-// open to pass for everybody who came this far.
+// QEMU's user passes through the root and lib to its own files below lib/qemu; libvirt makes that one root's,
+// so it is open to pass for everybody who came this far.
 Status make_tree(const EmbedOptions& options) {
   const unsigned pass = options.user ? 0710 : 0700;
   TRY(make_dir(options.root, pass, options.user));
@@ -73,9 +73,9 @@ Status make_tree(const EmbedOptions& options) {
 
 std::string qemu_conf(bool privileged) {
   std::string conf;
-  // QEMU's user is the domain's (DomainSpec::qemu_user), not the driver's: libvirt asks what QEMU can do in a process that
-  // may open every device, then judges the answer by what the driver's user may open, and would find it outdated
-  // at each look (10 s a start).
+  // QEMU's user is the domain's (DomainSpec::qemu_user), not the driver's: libvirt asks what QEMU can do in a
+  // process that may open every device, then judges the answer by what the driver's user may open, and would
+  // find it outdated at each look (10 s a start).
   if (privileged) conf += "user = \"+0\"\ngroup = \"+0\"\n";
   // Ownership of files is turnbox's; the guest's confinement is QEMU's user, its seccomp filter and its empty
   // environment. cgroups, namespaces and virtlogd belong to a host-wide libvirtd, which embed is not.
@@ -89,8 +89,8 @@ std::string qemu_conf(bool privileged) {
       "seccomp_sandbox = 1\n"
       "clear_emulator_capabilities = 1\n"
       "max_core = 0\n"
-      // With this capability libvirt reads some 400 CPU properties of every new QEMU one by one (0.35 s). What it
-      // learns, the CPU model as QEMU made it, nobody asks for.
+      // With this capability libvirt reads some 400 CPU properties of every new QEMU one by one (0.35 s).
+      // What it learns, the CPU model as QEMU made it, nobody asks for.
       "capability_filters = [ \"cpu-unavailable-features\" ]\n"
       "dump_guest_core = 0\n";
   return conf;
@@ -98,21 +98,23 @@ std::string qemu_conf(bool privileged) {
 
 sys::Result<EmbedRoot> EmbedRoot::make(const EmbedOptions& options) {
   if (options.root.size() > kLongestRoot || options.root.empty() || options.root[0] != '/') {
-    return sys::fail(ErrorKind::invalid, "libvirt's directory " + options.root + " must be absolute and at most " +
-                                             std::to_string(kLongestRoot) +
+    return sys::fail(ErrorKind::invalid, "libvirt's directory " + options.root +
+                                             " must be absolute and at most " + std::to_string(kLongestRoot) +
                                              " bytes long; choose a shorter runtime directory");
   }
   // The root stands in a URI's query; turnbox makes these names itself.
   if (options.root.find_first_of("%&?#+; ") != std::string::npos) {
-    return sys::fail(ErrorKind::invalid, "libvirt's directory " + options.root +
-                                             " holds a character that has a meaning in a URI; choose another one");
+    return sys::fail(ErrorKind::invalid,
+                     "libvirt's directory " + options.root +
+                         " holds a character that has a meaning in a URI; choose another one");
   }
   if (options.user && ::geteuid() != 0) {
     return sys::fail(ErrorKind::refused, "only root can run QEMU as another user");
   }
   struct stat st;
   if (::lstat(options.root.c_str(), &st) == 0) {
-    return sys::fail(ErrorKind::conflict, "libvirt's directory " + options.root + " exists already; delete it");
+    return sys::fail(ErrorKind::conflict,
+                     "libvirt's directory " + options.root + " exists already; delete it");
   }
   EmbedRoot root(options);  // from here the directory goes with `root`
   TRY(make_tree(options));
@@ -131,7 +133,9 @@ EmbedRoot::~EmbedRoot() {
   if (!options_.root.empty()) stdfs::remove_all(options_.root, ec);
 }
 
-std::string EmbedRoot::uri() const { return "qemu:///embed?root=" + options_.root; }
+std::string EmbedRoot::uri() const {
+  return "qemu:///embed?root=" + options_.root;
+}
 
 std::string EmbedRoot::pid_file(const std::string& domain) const {
   return options_.root + "/run/qemu/" + domain + ".pid";

@@ -20,7 +20,9 @@ using namespace std::chrono_literals;
 
 constexpr const char* kQemu = "/usr/bin/qemu-system-x86_64";
 
-bool qemu_present() { return ::access(kQemu, X_OK) == 0; }
+bool qemu_present() {
+  return ::access(kQemu, X_OK) == 0;
+}
 
 // QEMU prints a device's properties and ends with 0, or does not know it.
 bool qemu_has_device(const std::string& device) {
@@ -38,7 +40,8 @@ bool qemu_has_device(const std::string& device) {
 
 Probe qemu_probe() {
   if (!qemu_present()) {
-    return {"qemu", ProbeState::fail, std::string(kQemu) + " is not there", "apt-get install qemu-system-x86"};
+    return {"qemu", ProbeState::fail, std::string(kQemu) + " is not there",
+            "apt-get install qemu-system-x86"};
   }
   for (const char* device : {"virtio-blk-device", "vhost-user-fs-device"}) {
     if (qemu_has_device(device)) continue;
@@ -75,7 +78,8 @@ Probe vsock_probe() {
     return {"vsock", ProbeState::fail, "QEMU has no vhost-user-vsock-device",
             "install qemu-system-x86 7.2 or newer"};
   }
-  return {"vsock", ProbeState::ok, "in user mode, by turnbox-vsockd; the kernel's vhost-vsock is not used", ""};
+  return {"vsock", ProbeState::ok, "in user mode, by turnbox-vsockd; the kernel's vhost-vsock is not used",
+          ""};
 }
 
 Probe fuse_probe() {
@@ -110,7 +114,8 @@ Probe kernel_probe() {
   }
   const auto memfd = sys::make_memfd("probe", 4096);
   if (!memfd || !sys::seal_memfd(memfd->get())) {
-    return {"kernel", ProbeState::fail, release + " has no memory files that can be sealed", "use Linux 5.10 or newer"};
+    return {"kernel", ProbeState::fail, release + " has no memory files that can be sealed",
+            "use Linux 5.10 or newer"};
   }
   const sys::Fd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
   if (!pidfd) return {"kernel", ProbeState::fail, release + " has no pidfd_open", "use Linux 5.10 or newer"};
@@ -134,9 +139,12 @@ Probe kernel_probe() {
 
 std::string_view name_of(ProbeState state) {
   switch (state) {
-    case ProbeState::ok: return "ok";
-    case ProbeState::warn: return "warn";
-    case ProbeState::fail: return "fail";
+    case ProbeState::ok:
+      return "ok";
+    case ProbeState::warn:
+      return "warn";
+    case ProbeState::fail:
+      return "fail";
   }
   return "unknown";
 }

@@ -1,8 +1,8 @@
 // What this host can do for turnbox, probed by doing it: the machine's half of `turnbox doctor`.
 //
-// Each probe says what was found in one sentence, and what to do about it. `fail` means that no sandbox can run until it is
-// mended; `warn` that something is not to be had and everything else works. Nothing is changed but the scratch
-// directory, which the caller owns.
+// Each probe says what was found in one sentence, and what to do about it. `fail` means that no sandbox can
+// run until it is mended; `warn` that something is not to be had and everything else works. Nothing is
+// changed but the scratch directory, which the caller owns.
 #pragma once
 
 #include <string>
@@ -29,7 +29,8 @@ struct ProbePlaces {
   std::string cache_dir;  // as EmbedOptions::cache_dir
 };
 
-// In a fixed order: tiers, kvm, qemu, libvirt, vsock, fuse, kernel. Opens (and closes) this process's libvirt connection.
+// In a fixed order: tiers, kvm, qemu, libvirt, vsock, fuse, kernel. Opens (and closes) this process's libvirt
+// connection.
 std::vector<Probe> probe_host(const ProbePlaces& places);
 
 // The pure parts.

@@ -8,7 +8,8 @@
 namespace turnbox::domain {
 
 std::string kernel_command_line(const KernelArgs& args) {
-  // reboot=t: the reset after a panic is a triple fault, which needs no device that a broken guest may have lost.
+  // reboot=t: the reset after a panic is a triple fault, which needs no device that a broken guest may have
+  // lost.
   std::string line = "console=ttyS0 panic=-1 reboot=t";
   if (args.quiet) line += " quiet";
   if (args.tier == Tier::emulated && args.tsc_khz) line += " tsc_early_khz=" + std::to_string(*args.tsc_khz);

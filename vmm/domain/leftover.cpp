@@ -38,7 +38,9 @@ std::string cmdline_of(pid_t pid) {
   return text ? std::move(*text) : std::string();
 }
 
-bool is_qemu_program(std::string_view name) { return name.starts_with("qemu-system-") || name == "qemu-kvm"; }
+bool is_qemu_program(std::string_view name) {
+  return name.starts_with("qemu-system-") || name == "qemu-kvm";
+}
 
 // A zombie of ours: /proc/PID/stat reads «PID (comm) Z PPID …».
 bool is_dead_qemu_child(pid_t pid) {
@@ -51,7 +53,8 @@ bool is_dead_qemu_child(pid_t pid) {
          stat->compare(close, 4, ") Z ") == 0;
 }
 
-// The real user of a live process: /proc/PID/status has «Uid:\tREAL\t…». Zombies have no memory line, and do not count.
+// The real user of a live process: /proc/PID/status has «Uid:\tREAL\t…». Zombies have no memory line, and do
+// not count.
 std::optional<uid_t> real_user_of(pid_t pid) {
   auto status = sys::read_file("/proc/" + std::to_string(pid) + "/status", 64 << 10);
   if (!status || status->find("\nVmSize:") == status->npos) return std::nullopt;
@@ -91,7 +94,8 @@ sys::Result<size_t> end_all(const std::vector<QemuProcess>& found, std::chrono::
     pollfd wait{process.pidfd.get(), POLLIN, 0};
     int got = 0;
     do {
-      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+      const auto left =
+          std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
       got = ::poll(&wait, 1, left > 0 ? static_cast<int>(left) : 0);
     } while (got < 0 && errno == EINTR);
     if (got <= 0) {

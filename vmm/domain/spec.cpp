@@ -12,18 +12,30 @@ namespace {
 using sys::ErrorKind;
 using sys::Status;
 
-// Every field has passed check_text, so each byte is either markup to escape or fit for an attribute as it stands.
+// Every field has passed check_text, so each byte is either markup to escape or fit for an attribute as it
+// stands.
 std::string escaped(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&apos;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&apos;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -48,8 +60,10 @@ Status check_text(std::string_view field, std::string_view text) {
     }
   }
   // U+FFFE and U+FFFF are the last two code points that XML 1.0 leaves out.
-  if (!sys::is_utf8(text) || text.find("\xef\xbf\xbe") != text.npos || text.find("\xef\xbf\xbf") != text.npos) {
-    return sys::fail(ErrorKind::invalid, "the " + std::string(field) + " is not UTF-8 text; choose one that is");
+  if (!sys::is_utf8(text) || text.find("\xef\xbf\xbe") != text.npos ||
+      text.find("\xef\xbf\xbf") != text.npos) {
+    return sys::fail(ErrorKind::invalid,
+                     "the " + std::string(field) + " is not UTF-8 text; choose one that is");
   }
   return {};
 }
@@ -57,7 +71,8 @@ Status check_text(std::string_view field, std::string_view text) {
 Status check_path(std::string_view field, const std::string& path, bool needed) {
   if (path.empty() && !needed) return {};
   if (path.empty() || path[0] != '/') {
-    return sys::fail(ErrorKind::invalid, "the " + std::string(field) + " «" + path + "» is not an absolute path");
+    return sys::fail(ErrorKind::invalid,
+                     "the " + std::string(field) + " «" + path + "» is not an absolute path");
   }
   return check_text(field, path);
 }
@@ -65,21 +80,22 @@ Status check_path(std::string_view field, const std::string& path, bool needed) 
 Status check_name(const std::string& name) {
   const bool plain = name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == name.npos;
   if (name.empty() || name.size() > 40 || name[0] == '-' || !plain) {
-    return sys::fail(ErrorKind::invalid, "the domain name «" + name +
-                                             "» is not 1 to 40 lower-case letters, digits and hyphens");
+    return sys::fail(ErrorKind::invalid,
+                     "the domain name «" + name + "» is not 1 to 40 lower-case letters, digits and hyphens");
   }
   return {};
 }
 
 Status check_sizes(const DomainSpec& spec) {
   if (spec.memory_mib < kLeastMemoryMib || spec.memory_mib > kMostMemoryMib) {
-    return sys::fail(ErrorKind::invalid, std::to_string(spec.memory_mib) + " MiB of memory cannot boot; give " +
-                                             std::to_string(kLeastMemoryMib) + " to " +
-                                             std::to_string(kMostMemoryMib) + " MiB");
+    return sys::fail(ErrorKind::invalid,
+                     std::to_string(spec.memory_mib) + " MiB of memory cannot boot; give " +
+                         std::to_string(kLeastMemoryMib) + " to " + std::to_string(kMostMemoryMib) + " MiB");
   }
   if (spec.vcpus < 1 || spec.vcpus > kMostVcpus) {
-    return sys::fail(ErrorKind::invalid, std::to_string(spec.vcpus) + " virtual CPUs cannot be had; give 1 to " +
-                                             std::to_string(kMostVcpus));
+    return sys::fail(
+        ErrorKind::invalid,
+        std::to_string(spec.vcpus) + " virtual CPUs cannot be had; give 1 to " + std::to_string(kMostVcpus));
   }
   return {};
 }
@@ -113,7 +129,9 @@ std::string disk(const std::string& image) {
   if (image.empty()) return {};
   return "    <disk type='file' device='disk'>\n"
          "      <driver name='qemu' type='raw'/>\n"
-         "      <source file='" + escaped(image) + "'/>\n"
+         "      <source file='" +
+         escaped(image) +
+         "'/>\n"
          "      <target dev='vda' bus='virtio'/>\n"
          "      <readonly/>\n"
          "      <address type='virtio-mmio'/>\n"
@@ -124,8 +142,12 @@ std::string filesystem(const std::string& socket, std::string_view tag) {
   if (socket.empty()) return {};
   return "    <filesystem type='mount'>\n"
          "      <driver type='virtiofs' queue='1024'/>\n"
-         "      <source socket='" + escaped(socket) + "'/>\n"
-         "      <target dir='" + std::string(tag) + "'/>\n"
+         "      <source socket='" +
+         escaped(socket) +
+         "'/>\n"
+         "      <target dir='" +
+         std::string(tag) +
+         "'/>\n"
          "      <address type='virtio-mmio'/>\n"
          "    </filesystem>\n";
 }
@@ -142,13 +164,15 @@ std::string console(const DomainSpec& spec) {
   } else {
     return {};
   }
-  return "    <serial type='" + type + "'>\n" + source + "      <target type='isa-serial' port='0'/>\n    </serial>\n";
+  return "    <serial type='" + type + "'>\n" + source +
+         "      <target type='isa-serial' port='0'/>\n    </serial>\n";
 }
 
 std::string seclabel(const DomainSpec& spec) {
   if (!spec.qemu_user) return {};
   return "  <seclabel type='static' model='dac' relabel='no'>\n"
-         "    <label>+" + std::to_string(spec.qemu_user->uid) + ":+" + std::to_string(spec.qemu_user->gid) +
+         "    <label>+" +
+         std::to_string(spec.qemu_user->uid) + ":+" + std::to_string(spec.qemu_user->gid) +
          "</label>\n  </seclabel>\n";
 }
 
@@ -185,7 +209,9 @@ sys::Result<std::string> to_xml(const DomainSpec& spec) {
   xml += "    <cmdline>" + escaped(spec.cmdline) + "</cmdline>\n  </os>\n";
   xml += "  <features>\n    <acpi/>\n  </features>\n";
   xml += cpu(spec.tier);
-  xml += "  <on_poweroff>destroy</on_poweroff>\n  <on_reboot>destroy</on_reboot>\n  <on_crash>destroy</on_crash>\n";
+  xml +=
+      "  <on_poweroff>destroy</on_poweroff>\n  <on_reboot>destroy</on_reboot>\n  "
+      "<on_crash>destroy</on_crash>\n";
   xml += "  <devices>\n    <emulator>/usr/bin/qemu-system-x86_64</emulator>\n";
   xml += "    <controller type='usb' model='none'/>\n";
   xml += disk(spec.root_image);
@@ -193,7 +219,9 @@ sys::Result<std::string> to_xml(const DomainSpec& spec) {
   xml += filesystem(spec.turn_socket, "turn");
   xml += console(spec);
   xml += "    <memballoon model='none'/>\n";
-  xml += "    <rng model='virtio'>\n      <backend model='builtin'/>\n      <address type='virtio-mmio'/>\n    </rng>\n";
+  xml +=
+      "    <rng model='virtio'>\n      <backend model='builtin'/>\n      <address type='virtio-mmio'/>\n    "
+      "</rng>\n";
   xml += "  </devices>\n";
   xml += seclabel(spec);
   xml += qemu_args(spec);

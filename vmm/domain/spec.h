@@ -1,8 +1,9 @@
 // DomainSpec: what one sandbox's virtual machine is made of, and its libvirt XML.
 //
-// Pure: no libvirt, no host. tests/golden/domain/*.xml hold the text byte for byte; a change of a machine's shape is a
-// change of a golden file. The shape (docs/decisions/0160-domain-shape.md): machine microvm, every device on
-// virtio-mmio, guest memory in a sealed memfd that the two device processes map, no network device, no PCI, no USB.
+// Pure: no libvirt, no host. tests/golden/domain/*.xml hold the text byte for byte; a change of a machine's
+// shape is a change of a golden file. The shape (docs/decisions/0160-domain-shape.md): machine microvm, every
+// device on virtio-mmio, guest memory in a sealed memfd that the two device processes map, no network device,
+// no PCI, no USB.
 #pragma once
 
 #include <sys/types.h>
@@ -28,9 +29,9 @@ struct DomainSpec {
   uint64_t memory_mib = 0;
   unsigned vcpus = 1;
 
-  std::string kernel;     // host paths, readable for QEMU's user
+  std::string kernel;  // host paths, readable for QEMU's user
   std::string initramfs;
-  std::string cmdline;    // from kernel_args.h
+  std::string cmdline;  // from kernel_args.h
 
   // Each may be empty, and then the device is left out.
   std::string root_image;        // erofs image, read-only: /dev/vda
@@ -47,8 +48,8 @@ inline constexpr uint64_t kLeastMemoryMib = 128;  // below, Debian's kernel does
 inline constexpr uint64_t kMostMemoryMib = 1024 * 1024;
 inline constexpr unsigned kMostVcpus = 64;
 
-// Kind invalid names the field: a name out of its alphabet, memory or vcpus out of range, a path that is not absolute,
-// or text that XML 1.0 cannot carry (control characters, bytes that are not UTF-8).
+// Kind invalid names the field: a name out of its alphabet, memory or vcpus out of range, a path that is not
+// absolute, or text that XML 1.0 cannot carry (control characters, bytes that are not UTF-8).
 sys::Result<std::string> to_xml(const DomainSpec& spec);
 
 }  // namespace turnbox::domain

@@ -33,12 +33,15 @@ bool cpu_shows_virtualisation() {
 
 }  // namespace
 
-std::string_view name_of(Tier tier) { return tier == Tier::hardware ? "hardware" : "emulated"; }
+std::string_view name_of(Tier tier) {
+  return tier == Tier::hardware ? "hardware" : "emulated";
+}
 
 sys::Result<Tier> tier_named(std::string_view name) {
   if (name == "hardware") return Tier::hardware;
   if (name == "emulated") return Tier::emulated;
-  return sys::fail(ErrorKind::usage, "there is no tier «" + std::string(name) + "»; say hardware or emulated");
+  return sys::fail(ErrorKind::usage,
+                   "there is no tier «" + std::string(name) + "»; say hardware or emulated");
 }
 
 HardwareFacts probe_hardware() {
@@ -69,7 +72,8 @@ HardwareVerdict judge_hardware(const HardwareFacts& facts) {
               "load the kernel module kvm_intel or kvm_amd"};
     }
     return {false, "there is no /dev/kvm, and the CPU shows neither vmx nor svm",
-            "use a host with hardware virtualisation, or switch it on in the firmware (in a virtual machine: nested "
+            "use a host with hardware virtualisation, or switch it on in the firmware (in a virtual machine: "
+            "nested "
             "virtualisation)"};
   }
   if (facts.open_errno == EACCES || facts.open_errno == EPERM) {

@@ -24,7 +24,8 @@ struct Dir {
 // The console's thread takes its time; ends when `tail` is what is wanted, or fails after 10 s.
 void check_tail(const domain::Console& console, size_t lines, const std::string& wanted) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (console.tail(lines) != wanted && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  while (console.tail(lines) != wanted && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::yield();
   BOOST_TEST(console.tail(lines) == wanted);
 }
 

@@ -86,8 +86,9 @@ BOOST_AUTO_TEST_CASE(an_existing_directory_is_refused_and_kept) {
 
 BOOST_AUTO_TEST_CASE(bad_places_are_refused) {
   auto options = Dir().options();
-  for (const std::string& root : {std::string("relative"), std::string(), "/tmp/" + std::string(60, 'x'),
-                                  std::string("/tmp/a?b"), std::string("/tmp/a%2f"), std::string("/tmp/a b")}) {
+  for (const std::string& root :
+       {std::string("relative"), std::string(), "/tmp/" + std::string(60, 'x'), std::string("/tmp/a?b"),
+        std::string("/tmp/a%2f"), std::string("/tmp/a b")}) {
     options.root = root;
     const auto made = domain::EmbedRoot::make(options);
     BOOST_REQUIRE(!made);
@@ -142,7 +143,8 @@ BOOST_AUTO_TEST_CASE(half_a_file_a_link_and_a_stranger_are_left_out) {
 BOOST_AUTO_TEST_CASE(the_configuration_names_a_user_for_root_only) {
   BOOST_TEST(domain::qemu_conf(true).find("user = \"+0\"") != std::string::npos);
   BOOST_TEST(domain::qemu_conf(false).find("user") == std::string::npos);
-  for (const char* needed : {"dynamic_ownership = 0", "remember_owner = 0", "seccomp_sandbox = 1", "namespaces = []"}) {
+  for (const char* needed :
+       {"dynamic_ownership = 0", "remember_owner = 0", "seccomp_sandbox = 1", "namespaces = []"}) {
     BOOST_TEST(domain::qemu_conf(false).find(needed) != std::string::npos);
   }
 }

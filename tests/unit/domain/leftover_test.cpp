@@ -1,4 +1,5 @@
-// Finding and ending a dead owner's QEMU: the decision on command lines, and real processes that look like one.
+// Finding and ending a dead owner's QEMU: the decision on command lines, and real processes that look like
+// one.
 #include "vmm/domain/leftover.h"
 
 #include <unistd.h>
@@ -20,7 +21,8 @@ std::string line(std::initializer_list<std::string_view> args) {
   return out;
 }
 
-// A program under QEMU's name that waits for its end: `tail -f FILE` copied, with the file standing for a socket path.
+// A program under QEMU's name that waits for its end: `tail -f FILE` copied, with the file standing for a
+// socket path.
 struct FakeQemu {
   std::string dir = "/tmp/turnbox-leftover-XXXXXX";
   std::string program;
@@ -30,7 +32,8 @@ struct FakeQemu {
     std::filesystem::copy_file("/usr/bin/tail", program);
     std::filesystem::create_directory(dir + "/01");
     std::filesystem::create_directory(dir + "/02");
-    for (const char* file : {"/01/socket", "/02/socket"}) BOOST_REQUIRE(sys::replace_file(dir + file, "", 0600));
+    for (const char* file : {"/01/socket", "/02/socket"})
+      BOOST_REQUIRE(sys::replace_file(dir + file, "", 0600));
   }
   ~FakeQemu() { std::filesystem::remove_all(dir); }
   sys::Process start(const std::string& below) const {
@@ -51,7 +54,8 @@ BOOST_AUTO_TEST_CASE(a_path_of_the_directory_counts) {
   const std::string q = "/usr/bin/qemu-system-x86_64";
   BOOST_TEST(is_qemu_below(line({q, "-chardev", "socket,id=a,path=/run/turnbox/01/vs"}), "/run/turnbox/01"));
   BOOST_TEST(is_qemu_below(line({q, "-object", "{\"file\":\"/run/turnbox/01/lv/key\"}"}), "/run/turnbox/01"));
-  BOOST_TEST(is_qemu_below(line({q, "-qmp", "unix:/run/turnbox/01/lv/lib/qemu/qmp-x/qmp.monitor"}), "/run/turnbox/01"));
+  BOOST_TEST(is_qemu_below(line({q, "-qmp", "unix:/run/turnbox/01/lv/lib/qemu/qmp-x/qmp.monitor"}),
+                           "/run/turnbox/01"));
   BOOST_TEST(is_qemu_below(line({q, "-pidfile", "/run/turnbox/01/lv/p"}), "/run/turnbox/01"));
   BOOST_TEST(is_qemu_below(line({q, "-chardev", "socket,path=/run/a,,b/x"}), "/run/a,b"));
 }
@@ -94,7 +98,8 @@ BOOST_AUTO_TEST_CASE(a_users_processes_are_ended_whatever_they_call_themselves) 
   BOOST_REQUIRE(sleep);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   size_t killed = 0;
-  while (killed == 0 && std::chrono::steady_clock::now() < deadline) killed = *domain::kill_processes_of(kUser);
+  while (killed == 0 && std::chrono::steady_clock::now() < deadline)
+    killed = *domain::kill_processes_of(kUser);
   BOOST_TEST(killed == 1U);
   const auto exit = sleep->wait_for(std::chrono::seconds(10));
   BOOST_REQUIRE(exit);

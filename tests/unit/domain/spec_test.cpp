@@ -49,7 +49,9 @@ void check_refused(const DomainSpec& spec, const std::string& words) {
 
 BOOST_AUTO_TEST_SUITE(spec)
 
-BOOST_AUTO_TEST_CASE(emulated_with_every_device) { check_golden("emulated", whole()); }
+BOOST_AUTO_TEST_CASE(emulated_with_every_device) {
+  check_golden("emulated", whole());
+}
 
 BOOST_AUTO_TEST_CASE(hardware_with_a_user_for_qemu) {
   auto spec = whole();

@@ -79,7 +79,8 @@ BOOST_AUTO_TEST_CASE(no_machine_can_be_created) {
 BOOST_AUTO_TEST_CASE(kvm_without_hardware_behind_it) {
   auto facts = good();
   facts.cpu_vmx_or_svm = false;
-  check_unusable(facts, "the CPU shows neither vmx nor svm: KVM here is not backed by hardware virtualisation");
+  check_unusable(facts,
+                 "the CPU shows neither vmx nor svm: KVM here is not backed by hardware virtualisation");
 }
 
 BOOST_AUTO_TEST_CASE(qemus_group_is_the_devices) {
@@ -101,8 +102,8 @@ BOOST_AUTO_TEST_CASE(this_host_gives_one_answer) {
   // Whatever this host is: a probe that says «usable» has opened the device and made a machine.
   const auto facts = domain::probe_hardware();
   const auto verdict = domain::judge_hardware(facts);
-  BOOST_TEST(verdict.usable == (facts.open_errno == 0 && facts.api_version == 12 && facts.create_vm_errno == 0 &&
-                                facts.cpu_vmx_or_svm));
+  BOOST_TEST(verdict.usable == (facts.open_errno == 0 && facts.api_version == 12 &&
+                                facts.create_vm_errno == 0 && facts.cpu_vmx_or_svm));
   BOOST_TEST(!verdict.reason.empty());
 }
 
