@@ -47,6 +47,9 @@ const InodeTable& Inspect::inodes(const View& view) {
 uint64_t Inspect::snapshot_id(const View& view) {
   return view.root_->snapshot_id;
 }
+const void* Inspect::tree(const View& view) {
+  return view.root_->tree;
+}
 
 Expected<Attr> View::getattr(Ino ino) const {
   TRY_ASSIGN(const Inode* inode, get(root_->inodes, ino));
