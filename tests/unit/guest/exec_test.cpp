@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "server_fixture.h"
+#include "tests/unit/guest/server_fixture.h"
 #include "vmm/guest/exec_session.h"
 
 using namespace turnbox::guest;

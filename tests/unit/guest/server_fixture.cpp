@@ -1,4 +1,4 @@
-#include "server_fixture.h"
+#include "tests/unit/guest/server_fixture.h"
 
 #include <poll.h>
 #include <signal.h>
