@@ -1,5 +1,7 @@
 #include "broker/demand/run.h"
 
+#include <poll.h>
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <ctime>
@@ -14,6 +16,7 @@
 #include "broker/exec/guest.h"
 #include "broker/exec/session.h"
 #include "broker/turn/ledger.h"
+#include "broker/turn/record.h"
 #include "broker/turn/ulid.h"
 #include "vmm/image/image.h"
 
@@ -25,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFlushDeadline{5'000};
+constexpr int kReasonWait = 2'000;  // ms
 constexpr const char* kThread = "main";
 constexpr const char* kStage = "run";
 constexpr const char* kPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -44,6 +48,9 @@ class Run {
  public:
   Run(const Places& places, const RunSpec& spec, const RunHooks& hooks)
       : places_(places), spec_(spec), hooks_(hooks) {}
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+  ~Run() { (void)remove_sandbox(); }
 
   sys::Result<RunReport> go() {
     TRY(check_host());
@@ -53,7 +60,11 @@ class Run {
     // From here on there is a turn, and whatever happens ends in its record.
     Outcome outcome = begin_turn() && wait_for_guest() ? run_command() : failed_early();
     end_turn(outcome);
-    TRY(commit(outcome));
+    auto committed = commit(outcome);
+    auto removed = remove_sandbox();
+    TRY(committed);
+    if (!removed)
+      return sys::context("the turn is recorded, but its sandbox did not go", std::move(removed).error());
     return report(outcome);
   }
 
@@ -75,6 +86,9 @@ class Run {
   Outcome failed_early() const;
   Outcome cancelled(int signal) const;
   void capture(const Outcome& outcome);
+  void fill_draft(const Outcome& outcome);
+  void read_changes(const Outcome& outcome);
+  sys::Status remove_sandbox();
   bool is_cancelled();
   void tell(const std::string& phase) {
     if (hooks_.phase) hooks_.phase(phase);
@@ -144,7 +158,6 @@ sys::Status Run::make_sandbox() {
   tell("booting");
   TRY_ASSIGN(sandbox_, Sandbox::create(places_, spec, add_row));
   sandbox_->launch();
-  capture_.emplace(sandbox_->files());
   return {};
 }
 
@@ -246,6 +259,9 @@ Outcome Run::run_command() {
     (void)exec::end(sandbox_->vsock_path(), draft_.turn, Clock::now() + kFlushDeadline);
     return cancelled(cancel_signal_);
   }
+  // A broken connection is told before the death that broke it: wait for the reason.
+  pollfd death{sandbox_->trouble_fd(), POLLIN, 0};
+  if (!ended) ::poll(&death, 1, kReasonWait);
   if (auto what = sandbox_->trouble()) return infrastructure(*what);
   return outcome_of(ended);
 }
@@ -304,33 +320,57 @@ void Run::capture(const Outcome& outcome) {
   if (!whole) draft_.capture.unknown.insert(draft_.capture.unknown.end(), {"workspace", "outputs"});
 }
 
-sys::Status Run::commit(Outcome& outcome) {
-  // The machine has nothing more to say: it goes while digests are computed.
-  std::thread ender([this] { (void)sandbox_->end_machine(); });
+void Run::fill_draft(const Outcome& outcome) {
+  capture_.emplace(sandbox_->files());
   capture(outcome);
   draft_.status = outcome.status;
   draft_.reason = outcome.reason;
   draft_.detail = outcome.detail;
   draft_.ended_ns = now_ns();
   if (!draft_.stages.empty()) draft_.stages.back().exit = outcome.exit;
+}
+
+void Run::read_changes(const Outcome& outcome) {
+  if (outcome.infrastructure() || before_ == 0 || after_ == 0) return;
+  auto changes = sandbox_->files().diff(before_, after_);
+  if (!changes) return;
+  report_.added = changes->added;
+  report_.changed = changes->changed;
+  report_.removed = changes->removed;
+  for (auto& row : changes->rows) report_.changes.push_back({row.change, std::move(row.path)});
+}
+
+sys::Status Run::commit(Outcome& outcome) {
+  // The machine has nothing more to say: it goes while digests are computed.
+  std::thread ender([this] { (void)sandbox_->end_machine(); });
+  read_changes(outcome);
+  fill_draft(outcome);
   auto kept = ledger_->commit(draft_, capture_->objects());
-  if (!outcome.infrastructure() && before_ != 0 && after_ != 0) {
-    if (auto changes = sandbox_->files().diff(before_, after_)) {
-      report_.added = changes->added;
-      report_.changed = changes->changed;
-      report_.removed = changes->removed;
-      for (auto& row : changes->rows) report_.changes.push_back({row.change, std::move(row.path)});
-    }
+  if (!kept && !sandbox_->files_alive()) {
+    // fsd died while it was asked for objects: what it held is lost, and the record says so.
+    if (auto what = sandbox_->trouble()) outcome = infrastructure(*what);
+    fill_draft(outcome);
+    kept = ledger_->commit(draft_, capture_->objects());
   }
   ender.join();
-  auto ended = sandbox_->end();
-  TRY(ledger_->store().erase_sandbox(draft_.demand));
   if (!kept) return sys::context("the turn was not recorded", std::move(kept).error());
+  if (!kept->checkpoint_late.empty()) spdlog::warn("{}", kept->checkpoint_late);
   report_.record_digest = to_hex(kept->record);
-  if (!spec_.record_file.empty()) TRY(sys::replace_file(spec_.record_file, kept->bytes, 0644));
-  if (!ended)
-    return sys::context("the turn is recorded, but its sandbox did not go", std::move(ended).error());
+  if (!spec_.record_file.empty()) {
+    auto written = sys::replace_file(spec_.record_file, kept->bytes, 0644);
+    if (!written) return sys::context("the turn is recorded as " + draft_.turn, std::move(written).error());
+  }
   return {};
+}
+
+sys::Status Run::remove_sandbox() {
+  if (!sandbox_) return {};
+  capture_.reset();
+  auto ended = sandbox_->end();
+  sandbox_.reset();
+  // A row that stays (a full disk) names a directory that is gone: the next command erases it.
+  (void)ledger_->store().erase_sandbox(draft_.demand);
+  return ended;
 }
 
 RunReport Run::report(const Outcome& outcome) {
