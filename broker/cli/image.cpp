@@ -3,7 +3,6 @@
 
 #include "broker/cli/options.h"
 #include "broker/cli/progress.h"
-#include "broker/cli/text.h"
 #include "broker/cli/verb.h"
 #include "broker/demand/places.h"
 #include "vmm/image/build.h"
@@ -21,9 +20,10 @@ sys::Result<demand::Places> places_of(const Options& options) {
 sys::Result<int> enter_build(const Arguments& arguments) {
   Options options(kImageBuild);
   std::string name = "default";
-  bool if_missing = false, quiet = false;
+  bool if_missing = false, fresh = false, quiet = false;
   options.app().add_option("NAME", name);
   options.app().add_flag("--if-missing", if_missing);
+  options.app().add_flag("--fresh", fresh);
   options.app().add_flag("--quiet,-q", quiet);
   TRY(options.parse(arguments));
   TRY_ASSIGN(const demand::Places places, places_of(options));
@@ -35,8 +35,10 @@ sys::Result<int> enter_build(const Arguments& arguments) {
     }
   }
   Progress progress(!quiet);
-  auto tell = [&](const std::string& phase) { progress.show("image " + name + ": " + phase); };
-  TRY_ASSIGN(const image::Image built, image::build({.state_dir = places.state, .name = name, .tell = tell}));
+  auto tell = [&](const std::string& phase, const std::string& detail) {
+    progress.show("image " + name + ": " + phase + (detail.empty() ? "" : ", " + detail));
+  };
+  TRY_ASSIGN(const image::Image built, image::build(places.state, {.name = name, .fresh = fresh}, tell));
   progress.clear();
   std::printf("image %s: %s\n", name.c_str(), to_hex(built.digest).c_str());
   return 0;
@@ -49,10 +51,8 @@ sys::Result<int> enter_list(const Arguments& arguments) {
   TRY_ASSIGN(const auto images, image::Images(places.state).list());
   if (images.empty()) std::cout << "no images yet; turnbox image build makes the default one\n";
   for (const auto& listed : images) {
-    std::string names;
-    for (const auto& name : listed.names) names += (names.empty() ? "" : ",") + name;
-    std::printf("%-12s  %s  %s  %s\n", names.empty() ? "-" : names.c_str(), listed.digest.c_str(),
-                listed.kernel_release.c_str(), bytes(listed.bytes).c_str());
+    std::printf("%-12s  %s\n", listed.name.empty() ? "-" : listed.name.c_str(),
+                to_hex(listed.digest).c_str());
   }
   return 0;
 }
@@ -63,7 +63,7 @@ sys::Result<int> enter_verify(const Arguments& arguments) {
   options.app().add_option("NAME", name);
   TRY(options.parse(arguments));
   TRY_ASSIGN(const demand::Places places, places_of(options));
-  TRY_ASSIGN(const image::Image found, image::Images(places.state).find(name, image::Images::Check::full));
+  TRY_ASSIGN(const image::Image found, image::Images(places.state).verify(name));
   std::printf("image %s is what it says: %s\n", name.c_str(), to_hex(found.digest).c_str());
   return 0;
 }
@@ -71,13 +71,14 @@ sys::Result<int> enter_verify(const Arguments& arguments) {
 }  // namespace
 
 const Verb kImageBuild{"image build", "build a guest image from Debian packages",
-                       R"(usage: turnbox image build [NAME] [--if-missing] [--state DIR]
+                       R"(usage: turnbox image build [NAME] [--if-missing] [--fresh] [--state DIR]
 
 Builds a guest image: Debian's cloud kernel with the modules it needs, turnbox-init, and a read-only root with git, python3 and
 ca-certificates. Nothing is installed on the host. Takes about a minute and a network connection to a Debian
 mirror. The image is named by its digest; NAME (default: default) is then a name for it.
 
-  --if-missing  do nothing when NAME is there
+  --if-missing  do nothing when NAME is there and verifies
+  --fresh       fetch every package anew, even when only turnbox-init changed
   --quiet, -q   no progress line
   --state DIR   where images are kept (TURNBOX_STATE)
 
@@ -89,7 +90,7 @@ example
 const Verb kImageList{"image list", "list the guest images",
                       R"(usage: turnbox image list [--state DIR]
 
-Lists the guest images: names, digest, kernel, size.
+Lists the guest images: name and digest. An image without a name shows as -.
 
   --state DIR   where images are kept (TURNBOX_STATE)
 

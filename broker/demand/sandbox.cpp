@@ -150,7 +150,8 @@ sys::Status Sandbox::start_machine() {
                         : domain::Connection::open(spec_.connect);
   if (!connection) return tl::make_unexpected(std::move(connection).error());
   connection_ = std::move(*connection);
-  domain::KernelArgs args{.tier = spec_.tier, .init = image::init_words(1)};
+  domain::KernelArgs args{
+      .tier = spec_.tier, .init = image::init_words(1), .extra = spec_.image.kernel_words};
   if (spec_.tier == domain::Tier::emulated) args.tsc_khz = domain::host_tsc_khz();
   TRY_ASSIGN(domain_, domain::Domain::create(*connection_, {.name = spec_.id,
                                                             .tier = spec_.tier,
