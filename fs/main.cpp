@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 #include <time.h>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -75,6 +76,8 @@ sys::Status serve(const Options& options) {
   TRY_ASSIGN(const sys::Confinement confinement, sys::confine({.uid = options.uid, .gid = options.gid}));
 
   boost::asio::io_context io(1);
+  // While an answer is being made and both devices are gone, nothing is waited for; the loop goes on all the same.
+  const auto open = boost::asio::make_work_guard(io);
   fs::Tree tree(budget_of(options), wall_clock);
   const fs::ZoneId host_zone = tree.add_zone({fs::ZoneState::sealed, fs::ZoneUse::shared});
   turn::Sweeper sweeper(tree);

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFlushDeadline{5'000};
-constexpr int kReasonWait = 2'000;  // ms
+constexpr milliseconds kReasonWait{2'000};
 constexpr const char* kThread = "main";
 constexpr const char* kStage = "run";
 constexpr const char* kPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -261,7 +261,7 @@ Outcome Run::run_command() {
   }
   // A broken connection is told before the death that broke it: wait for the reason.
   pollfd death{sandbox_->trouble_fd(), POLLIN, 0};
-  if (!ended) ::poll(&death, 1, kReasonWait);
+  if (!ended) ::poll(&death, 1, static_cast<int>(kReasonWait.count()));
   if (auto what = sandbox_->trouble()) return infrastructure(*what);
   return outcome_of(ended);
 }
@@ -346,7 +346,7 @@ sys::Status Run::commit(Outcome& outcome) {
   read_changes(outcome);
   fill_draft(outcome);
   auto kept = ledger_->commit(draft_, capture_->objects());
-  if (!kept && !sandbox_->files_alive()) {
+  if (!kept && kept.error().kind == ErrorKind::unavailable && !sandbox_->files_alive(kReasonWait)) {
     // fsd died while it was asked for objects: what it held is lost, and the record says so.
     if (auto what = sandbox_->trouble()) outcome = infrastructure(*what);
     fill_draft(outcome);

@@ -57,7 +57,8 @@ class Sandbox {
   // Readable as soon as a part of the sandbox died; trouble() says which, in one sentence.
   int trouble_fd() const { return trouble_.get(); }
   std::optional<std::string> trouble();
-  bool files_alive() { return !fsd_.poll().has_value(); }
+  // False once turnbox-fsd ended; a socket that broke is told a moment before the death that broke it.
+  bool files_alive(std::chrono::milliseconds wait = {}) { return !fsd_.wait_for(wait).has_value(); }
 
   pid_t fsd_pid() const { return fsd_.pid(); }
   pid_t vsockd_pid() const { return vsockd_.pid(); }
