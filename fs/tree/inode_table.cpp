@@ -22,14 +22,18 @@ bool erase_below(Nodes& nodes, Node*& slot, unsigned level, Ino ino) {
   if (level == 0) {
     auto* leaf = nodes.own_packed<Inode>(slot);
     Nodes::erase(leaf, at);
-    return leaf->count == 0;
+    if (leaf->count == 0) return true;
+    nodes.shrink_packed<Inode>(slot);
+    return false;
   }
   auto* inner = nodes.own_packed<Node*>(slot);
   Node*& child = *inner->find(at);
   if (!erase_below(nodes, child, level - 1, ino)) return false;
   nodes.discard(child);
   Nodes::erase(inner, at);
-  return inner->count == 0;
+  if (inner->count == 0) return true;
+  nodes.shrink_packed<Node*>(slot);
+  return false;
 }
 
 using Visit = std::function<void(Ino, const Inode*, const Inode*)>;

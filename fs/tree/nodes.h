@@ -37,6 +37,10 @@ class Nodes {
   template <typename T>
   Packed<T>* own_packed(Node*& slot, size_t more = 0);
 
+  // Moves an owned node that is mostly empty to a block that fits.
+  template <typename T>
+  void shrink_packed(Node*& slot);
+
   // Item handling of an owned node with room. The new item is returned uninitialised.
   template <typename T>
   static T* insert(Packed<T>* node, unsigned slot);
@@ -81,6 +85,17 @@ Packed<T>* Nodes::own_packed(Node*& slot, size_t more) {
   slot = grown;
   discard(node);
   return grown;
+}
+
+template <typename T>
+void Nodes::shrink_packed(Node*& slot) {
+  auto* node = static_cast<Packed<T>*>(slot);
+  const size_t used = Packed<T>::size_for(node->count);
+  if (2 * used >= SlabPool::size_of(node)) return;
+  auto* small = static_cast<Packed<T>*>(slabs_.take(used));
+  std::memcpy(static_cast<void*>(small), node, used);
+  slot = small;
+  discard(node);
 }
 
 template <typename T>
