@@ -90,9 +90,10 @@ Status Client::send(std::string_view line, std::span<const int> fds, Clock::time
   sys::ByteSpan rest = sys::as_bytes(line);
   while (!rest.empty()) {
     TRY(wait_for(socket_.get(), POLLOUT, until));
-    TRY_ASSIGN(const size_t sent, sys::send_some_with_fds(socket_.get(), rest, fds));
-    if (sent > 0) fds = {};
-    rest = rest.subspan(sent);
+    const auto sent = sys::send_some_with_fds(socket_.get(), rest, fds);
+    if (!sent) return ended();
+    if (*sent > 0) fds = {};
+    rest = rest.subspan(*sent);
   }
   return {};
 }
