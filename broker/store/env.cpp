@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <mutex>
 #include <set>
 
@@ -60,6 +61,25 @@ Status make_dir(const std::string& path) {
                                                  "; choose another with --state DIR or TURNBOX_STATE");
   }
   return {};
+}
+
+// LMDB makes its lock file sparse and writes to it through a mapping: on a full disk that is SIGBUS. So its blocks are
+// allocated first; no more of them than LMDB's own size, which the first opener sets. Only before the environment is
+// open: closing a descriptor of the lock file drops this process's locks on it.
+int reserve_lock_file(const std::string& path) {
+  constexpr off_t kBytes = off_t{kMaxReaders} * 64;
+  const sys::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!fd) return errno;
+  return ::fallocate(fd.get(), 0, 0, kBytes) < 0 && errno != EOPNOTSUPP ? errno : 0;
+}
+
+// LMDB 0.9.24 opens the data file without O_CLOEXEC.
+void close_on_exec(const std::string& dir) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", ignored)) {
+    const auto target = std::filesystem::read_symlink(entry.path(), ignored);
+    if (target.parent_path() == dir) ::fcntl(std::atoi(entry.path().filename().c_str()), F_SETFD, FD_CLOEXEC);
+  }
 }
 
 // A new name lasts only when its directory was synced.
@@ -139,17 +159,20 @@ void Env::close_env() {
 }
 
 Status Env::open_env() {
+  const bool fresh = ::access((store_dir_ + "/data.mdb").c_str(), F_OK) != 0;
+  if (const int code = reserve_lock_file(store_dir_ + "/lock.mdb"); code != 0) return failure(code, "open");
   if (const int code = ::mdb_env_create(&env_); code != 0) return failure(code, "open");
   ::mdb_env_set_maxdbs(env_, kDbs);
   ::mdb_env_set_maxreaders(env_, kMaxReaders);
   ::mdb_env_set_mapsize(env_, options_.map_bytes);
-  const bool fresh = ::access((store_dir_ + "/data.mdb").c_str(), F_OK) != 0;
   // MDB_NOTLS: a read transaction belongs to its Reader, not to a thread. All else is the default: durable.
   if (const int code = ::mdb_env_open(env_, store_dir_.c_str(), MDB_NOTLS, 0600); code != 0) {
     auto error = failure(code, "open");
     close_env();
     return error;
   }
+  std::error_code ignored;
+  close_on_exec(std::filesystem::canonical(store_dir_, ignored));
   auto rest = [&]() -> Status {
     int dead = 0;
     if (const int code = ::mdb_reader_check(env_, &dead); code != 0) return failure(code, "open");
