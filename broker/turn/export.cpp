@@ -40,8 +40,6 @@ class Tar {
     head[156] = '0';
     field(257, "%s", "ustar");
     head[263] = head[264] = '0';
-    field(329, "%07o", 0U);
-    field(337, "%07o", 0U);
     std::fill_n(head.begin() + 148, 8, ' ');
     unsigned sum = 0;
     for (const char c : head) sum += static_cast<unsigned char>(c);

@@ -11,7 +11,7 @@ nothing, the second completed. The second's workspace is `tree.import` as an imp
 and an input `huge` of 2^60 + 5 bytes, all hole: four levels of lists.
 wrong-account.tar is well signed, but the first record of its chain belongs to account «other».
 """
-import hashlib, importlib.util, io, json, pathlib, struct, sys, tarfile
+import hashlib, importlib.util, json, pathlib, struct, sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 OUT = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
@@ -229,11 +229,16 @@ def export(path, earlier, record):
     for i, one in enumerate(earlier):
         members += [(f"chain/{i}.json", one[0]), (f"chain/{i}.sig", one[2]), (f"chain/{i}.key", PUBLIC)]
     members += sorted(("objects/" + name.hex(), data) for (_, name), data in OBJECTS.items())
-    with tarfile.open(OUT / path, "w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in members:
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
+    out = b""
+    for name, data in members:  # by hand: what tarfile writes differs between versions of Python
+        head = bytearray(512)
+        head[:len(name)] = name.encode()
+        head[100:124] = b"0000644\0" + b"0000000\0" * 2
+        head[124:157] = b"%011o\0%011o\0%8s0" % (len(data), 0, b"")
+        head[257:265] = b"ustar\x0000"
+        head[148:155] = b"%06o\0" % sum(head)
+        out += bytes(head) + data + bytes(-len(data) % 512)
+    (OUT / path).write_bytes(out + bytes(1024) + bytes(-(len(out) + 1024) % 10240))
 
 
 def main():
