@@ -40,6 +40,18 @@ void add_user(std::vector<std::string>& argv, uid_t uid) {
   }
 }
 
+// QEMU's own user opens the image's files by their paths.
+sys::Status check_reachable(const std::string& directory) {
+  for (std::string at = directory; !at.empty(); at.resize(at.find_last_of('/'))) {
+    struct stat st;
+    if (::stat(at.c_str(), &st) < 0) return sys::fail_errno("cannot reach " + at);
+    if ((st.st_mode & S_IXOTH) != 0) continue;
+    return sys::fail(ErrorKind::invalid, "the machine's own user cannot reach the image in " + directory + ", since " +
+                                             at + " is closed to others; chmod o+x it, or choose another --state DIR");
+  }
+  return {};
+}
+
 std::string how(const sys::Exit& exit) {
   return exit.signalled ? "was killed by signal " + std::to_string(exit.code)
                         : "ended with status " + std::to_string(exit.code);
@@ -63,6 +75,7 @@ sys::Result<std::unique_ptr<Sandbox>> Sandbox::create(
   TRY_ASSIGN(RuntimeDir dir, RuntimeDir::make(places.runtime, spec.id, users ? users->qemu() : 0));
   std::unique_ptr<Sandbox> sandbox(new Sandbox(places, spec, std::move(dir), std::move(users)));
   if (!sandbox->trouble_ || !sandbox->started_) return sys::fail_errno("cannot watch a sandbox");
+  if (sandbox->users_) TRY(check_reachable(spec.image.directory));
   TRY(before_processes(sandbox->runtime_dir()));
   TRY(sandbox->start_fsd());
   TRY(sandbox->start_vsockd());
@@ -193,8 +206,9 @@ sys::Status Sandbox::await_guest(milliseconds deadline, const std::function<bool
   }
   auto started = join_starter();
   if (cancelled()) return sys::fail(ErrorKind::conflict, "cancelled while the guest booted");
+  // A machine that does not start takes vsockd along, which ends when its front end goes: the machine has the reason.
+  if (!started && !daemon_killed()) return boot_error("the machine did not start: " + started.error().text);
   if (auto what = trouble()) return boot_error(*what);
-  if (!started) return boot_error("the machine did not start: " + started.error().text);
   auto guest = exec::await_guest(vsock_path_, until, stop);
   if (guest) return {};
   if (cancelled()) return sys::fail(ErrorKind::conflict, "cancelled while the guest booted");
@@ -214,24 +228,37 @@ tl::unexpected<sys::Error> Sandbox::boot_error(std::string text) const {
   return sys::fail(ErrorKind::unavailable, std::move(text));
 }
 
-std::optional<std::string> Sandbox::trouble() {
-  if (const auto exit = fsd_.poll()) return "turnbox-fsd " + how(*exit);
-  if (const auto exit = vsockd_.poll()) return "turnbox-vsockd " + how(*exit);
+bool Sandbox::daemon_killed() {
+  for (sys::Process* daemon : {&fsd_, &vsockd_}) {
+    const auto exit = daemon->poll();
+    if (exit && (exit->signalled || exit->code != 0)) return true;
+  }
+  return false;
+}
+
+std::optional<std::string> Sandbox::machine_trouble() {
   pollfd done{started_.get(), POLLIN, 0};
   if (machine_ended_ || ::poll(&done, 1, 0) != 1 || !domain_) return std::nullopt;
   const auto reason = domain_->ended();
   if (!reason) return std::nullopt;
   switch (*reason) {
-    case domain::EndReason::powered_off:
-      return "the guest switched itself off";
-    case domain::EndReason::reset:
-      return "the guest's kernel panicked or reset itself";
-    case domain::EndReason::destroyed:
-      return "the machine was destroyed from outside";
-    case domain::EndReason::qemu_died:
-      return "QEMU died";
+    case domain::EndReason::powered_off: return "the guest switched itself off";
+    case domain::EndReason::reset: return "the guest's kernel panicked or reset itself";
+    case domain::EndReason::destroyed: return "the machine was destroyed from outside";
+    case domain::EndReason::qemu_died: return "QEMU died";
   }
   return "the machine ended";
+}
+
+std::optional<std::string> Sandbox::trouble() {
+  // A daemon that ended by itself lost its front end, and then the machine has the reason.
+  const bool killed = daemon_killed();
+  if (!killed) {
+    if (auto what = machine_trouble()) return what;
+  }
+  if (const auto exit = fsd_.poll()) return "turnbox-fsd " + how(*exit);
+  if (const auto exit = vsockd_.poll(); exit && (killed || !machine_ended_)) return "turnbox-vsockd " + how(*exit);
+  return std::nullopt;
 }
 
 sys::Status Sandbox::end_machine() {

@@ -77,6 +77,8 @@ class Sandbox {
   sys::Status start_machine();
   sys::Result<sys::Fd> device_socket(const std::string& name);
   sys::Status join_starter();
+  bool daemon_killed();
+  std::optional<std::string> machine_trouble();
   sys::Status watch(int fd);
   tl::unexpected<sys::Error> boot_error(std::string text) const;
 

@@ -3,11 +3,13 @@
 // One sandbox serves every case, in order. Needs the state directory TURNBOX_TEST_STATE with the default
 // image.
 #define BOOST_TEST_MODULE caches
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <set>

@@ -16,7 +16,23 @@ import time
 import unittest
 
 TURNBOX = os.environ["TURNBOX"]
+
+
+def open_to_others(path):
+    """QEMU runs as a user of its own, which must reach the image: a build below a closed directory cannot hold it."""
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    while path != "/":
+        if not os.stat(path).st_mode & 0o001:
+            return False
+        path = os.path.dirname(path)
+    return True
+
+
 STATE = os.environ["TURNBOX_TEST_STATE"]
+if os.geteuid() == 0 and not open_to_others(STATE):
+    STATE = "/var/tmp/turnbox-test-" + hashlib.sha256(STATE.encode()).hexdigest()[:12]
+os.environ["TURNBOX_TEST_STATE"] = STATE
 RUNTIME_BASE = "/run/turnbox" if os.geteuid() == 0 else os.path.join(
     os.environ.get("XDG_RUNTIME_DIR", f"/tmp/turnbox-{os.geteuid()}"), "turnbox")
 FIRST_UID = 0x70000000
@@ -138,7 +154,8 @@ class BootTest(unittest.TestCase):
         self.assertEqual(done.returncode, status, done.stderr.decode(errors="replace"))
 
     def scratch(self):
-        path = tempfile.mkdtemp(prefix="turnbox-boot-")
+        path = tempfile.mkdtemp(prefix="turnbox-boot-", dir="/var/tmp")
+        os.chmod(path, 0o755)
         self.addCleanup(shutil.rmtree, path, True)
         return path
 
