@@ -133,6 +133,9 @@ processes, images and the store. Each line says what was found; an arrow says wh
   --state DIR   where images, records and keys are kept (TURNBOX_STATE)
 
 Exit status: 0 when sandboxes can run, 1 when something failed, 2 usage.
+
+example
+  turnbox doctor --json | jq -r '.probes[] | select(.state != "ok") | .name'
 )",
                    enter};
 

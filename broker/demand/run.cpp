@@ -90,6 +90,8 @@ class Run {
   void read_changes(const Outcome& outcome);
   sys::Status remove_sandbox();
   bool is_cancelled();
+  // Into the turn's event log. A log that takes nothing (fsd died) shows in the outcome anyway.
+  void note(const boost::json::object& event) { (void)sandbox_->files().event_append(draft_.turn, event); }
   void tell(const std::string& phase) {
     if (hooks_.phase) hooks_.phase(phase);
   }
@@ -245,6 +247,7 @@ Outcome Run::run_command() {
   for (const auto& input : draft_.inputs) stage.inputs.push_back(input.name);
   stage.begun_ns = now_ns();
   draft_.stages.push_back(std::move(stage));
+  note({{"event", "command_started"}, {"stage", kStage}});
   sys::Fd stop(::epoll_create1(EPOLL_CLOEXEC));
   for (const int fd : {sandbox_->trouble_fd(), hooks_.cancel_fd}) {
     epoll_event event{};
@@ -255,6 +258,7 @@ Outcome Run::run_command() {
                          stop.get());
   draft_.stages.back().ended_ns = now_ns();
   report_.run = since(from);
+  note({{"event", "command_ended"}, {"stage", kStage}});
   if (is_cancelled()) {
     (void)exec::end(sandbox_->vsock_path(), draft_.turn, Clock::now() + kFlushDeadline);
     return cancelled(cancel_signal_);

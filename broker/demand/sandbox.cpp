@@ -22,7 +22,9 @@ using sys::ErrorKind;
 constexpr int kFirst = 3;                  // first descriptor number handed to a daemon
 constexpr milliseconds kDaemonEnd{5'000};  // a daemon whose socket closed ends by itself in this time
 constexpr milliseconds kMachineStart{30'000};
-constexpr size_t kConsoleLines = 12;
+constexpr milliseconds kMachineReason{2'000};  // libvirt tells a machine's end a moment after its sockets do
+constexpr size_t kConsoleKept = 80;            // lines looked at
+constexpr size_t kConsoleLines = 12;           // lines shown
 
 // What a daemon needs of our environment: nothing but the log level.
 std::vector<std::string> daemon_env() {
@@ -40,14 +42,31 @@ void add_user(std::vector<std::string>& argv, uid_t uid) {
   }
 }
 
+// The lines from a kernel panic on, where there is one; else the last ones.
+std::string telling_lines(const std::string& console) {
+  const size_t panic = console.find("Kernel panic");
+  size_t from = panic == std::string::npos ? console.size() : console.rfind('\n', panic) + 1;
+  if (panic == std::string::npos) {
+    for (size_t lines = 0; from > 0 && lines <= kConsoleLines; --from)
+      lines += console[from - 1] == '\n' ? 1 : 0;
+    if (from > 0) ++from;
+    return console.substr(from);
+  }
+  size_t end = from;
+  for (size_t lines = 0; end < console.size() && lines < kConsoleLines; ++end)
+    lines += console[end] == '\n' ? 1 : 0;
+  return console.substr(from, end - from);
+}
+
 // QEMU's own user opens the image's files by their paths.
 sys::Status check_reachable(const std::string& directory) {
   for (std::string at = directory; !at.empty(); at.resize(at.find_last_of('/'))) {
     struct stat st;
     if (::stat(at.c_str(), &st) < 0) return sys::fail_errno("cannot reach " + at);
     if ((st.st_mode & S_IXOTH) != 0) continue;
-    return sys::fail(ErrorKind::invalid, "the machine's own user cannot reach the image in " + directory + ", since " +
-                                             at + " is closed to others; chmod o+x it, or choose another --state DIR");
+    return sys::fail(ErrorKind::invalid,
+                     "the machine's own user cannot reach the image in " + directory + ", since " + at +
+                         " is closed to others; chmod o+x it, or choose another --state DIR");
   }
   return {};
 }
@@ -206,7 +225,8 @@ sys::Status Sandbox::await_guest(milliseconds deadline, const std::function<bool
   }
   auto started = join_starter();
   if (cancelled()) return sys::fail(ErrorKind::conflict, "cancelled while the guest booted");
-  // A machine that does not start takes vsockd along, which ends when its front end goes: the machine has the reason.
+  // A machine that does not start takes vsockd along, which ends when its front end goes: the machine has the
+  // reason.
   if (!started && !daemon_killed()) return boot_error("the machine did not start: " + started.error().text);
   if (auto what = trouble()) return boot_error(*what);
   auto guest = exec::await_guest(vsock_path_, until, stop);
@@ -218,7 +238,7 @@ sys::Status Sandbox::await_guest(milliseconds deadline, const std::function<bool
 }
 
 tl::unexpected<sys::Error> Sandbox::boot_error(std::string text) const {
-  const std::string console = domain_ ? domain_->console_tail(kConsoleLines) : "";
+  const std::string console = domain_ ? telling_lines(domain_->console_tail(kConsoleKept)) : "";
   if (!console.empty()) {
     text += "; the console's last lines:\n" + console;
   } else if (domain_) {
@@ -242,10 +262,14 @@ std::optional<std::string> Sandbox::machine_trouble() {
   const auto reason = domain_->ended();
   if (!reason) return std::nullopt;
   switch (*reason) {
-    case domain::EndReason::powered_off: return "the guest switched itself off";
-    case domain::EndReason::reset: return "the guest's kernel panicked or reset itself";
-    case domain::EndReason::destroyed: return "the machine was destroyed from outside";
-    case domain::EndReason::qemu_died: return "QEMU died";
+    case domain::EndReason::powered_off:
+      return "the guest switched itself off";
+    case domain::EndReason::reset:
+      return "the guest's kernel panicked or reset itself";
+    case domain::EndReason::destroyed:
+      return "the machine was destroyed from outside";
+    case domain::EndReason::qemu_died:
+      return "QEMU died";
   }
   return "the machine ended";
 }
@@ -254,10 +278,12 @@ std::optional<std::string> Sandbox::trouble() {
   // A daemon that ended by itself lost its front end, and then the machine has the reason.
   const bool killed = daemon_killed();
   if (!killed) {
+    if (domain_ && vsockd_.poll()) (void)domain_->wait_ended(kMachineReason);
     if (auto what = machine_trouble()) return what;
   }
   if (const auto exit = fsd_.poll()) return "turnbox-fsd " + how(*exit);
-  if (const auto exit = vsockd_.poll(); exit && (killed || !machine_ended_)) return "turnbox-vsockd " + how(*exit);
+  if (const auto exit = vsockd_.poll(); exit && (killed || !machine_ended_))
+    return "turnbox-vsockd " + how(*exit);
   return std::nullopt;
 }
 

@@ -12,7 +12,7 @@ VERIFIER = os.environ["TURNBOX_VERIFIER"]
 class Records(BootTest):
     @classmethod
     def setUpClass(cls):
-        done = sh(r"mkdir -p a/b; printf 'x' > $(printf 'a/\351'); ln a/?* hard; ln -s hard soft; mkdir void; "
+        done = sh(r'mkdir -p a/b; f=a/$(printf "\351"); printf x > "$f"; ln "$f" hard; ln -s hard soft; mkdir void; '
                   "truncate -s 1T huge; echo result > $TURNBOX_OUTPUTS/result")
         assert done.returncode == 0, done.stderr
         cls.turn = turns()[-1]["turn"]

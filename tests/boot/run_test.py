@@ -129,7 +129,11 @@ class Guest(BootTest):
         self.assert_ok(done)
         self.assertEqual(done.stdout, b"Invalid argument\n")
         turn = turns()[-1]["turn"]
-        self.assertIn(b'{"note": "hello"}', turnbox("turn", "cat", turn, "events").stdout)
+        log = turnbox("turn", "cat", turn, "events").stdout.splitlines()
+        self.assertEqual(log[0], b'{"turnbox":{"event":"command_started","stage":"run"}}')
+        self.assertIn(b'{"note": "hello"}', log)
+        self.assertEqual(log[-1], b'{"turnbox":{"event":"command_ended","stage":"run"}}')
+        self.assertEqual(record(turn)["events"]["count"], len(log))
 
     def test_eight_boots_in_a_row(self):
         before = len(turns())

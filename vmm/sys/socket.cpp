@@ -119,6 +119,7 @@ Result<Received> receive_with_fds(int fd, std::span<std::byte> into) {
   } while (n < 0 && errno == EINTR);
   if (n < 0) {
     if (errno == EAGAIN) return fail(ErrorKind::unavailable, "nothing to receive yet");
+    if (errno == ECONNRESET) return Received{};  // the peer closed with bytes of ours unread
     return fail_errno("cannot receive");
   }
   Received received;
