@@ -1,4 +1,4 @@
-#include "fsd_process.h"
+#include "tests/guest/control/fsd_process.h"
 
 #include <poll.h>
 #include <stdlib.h>

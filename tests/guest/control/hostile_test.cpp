@@ -6,7 +6,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "fsd_process.h"
+#include "tests/guest/control/fsd_process.h"
 #include "vmm/sys/memfd.h"
 #include "vmm/sys/socket.h"
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "fs/control/object_stream.h"
-#include "fsd_process.h"
+#include "tests/guest/control/fsd_process.h"
 #include "tests/support/print.h"
 #include "tests/unit/fsd/world.h"
 #include "vmm/sys/memfd.h"
@@ -170,6 +170,51 @@ BOOST_AUTO_TEST_CASE(a_subtree_larger_than_a_piece_streams_whole) {
                        [](const Object&) { return sys::Status(sys::fail(ErrorKind::refused, "")); });
   BOOST_REQUIRE(client.release(snapshot));
   BOOST_TEST(client.info().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(only_a_digest_lets_later_questions_pass) {
+  Daemon daemon;
+  Raw raw(sys::duplicate(daemon.socket.get()).value());
+  Client client = daemon.client();
+  const SnapshotId id = client.turn_begin(begin_main(kTurnA)).value();
+  const auto call = [](int number, const std::string& method, const std::string& params) {
+    return R"({"jsonrpc":"2.0","id":)" + std::to_string(number) + R"(,"method":")" + method +
+           R"(","params":)" + params + "}\n";
+  };
+  const std::string of = std::to_string(id);
+  // One send, so that both questions are there before the hasher's answer can be.
+  raw.send(call(1, "snapshot.digest", R"({"snapshot":)" + of + R"(,"of":"workspace"})") +
+           call(2, "fs.info", "{}"));
+  BOOST_TEST(raw.receive().at("id").as_int64() == 2);
+  BOOST_TEST(raw.receive().at("id").as_int64() == 1);
+  raw.send(call(3, "snapshot.diff", R"({"from":)" + of + R"(,"to":)" + of + "}") + call(4, "fs.info", "{}"));
+  BOOST_TEST(raw.receive().at("id").as_int64() == 3);
+  BOOST_TEST(raw.receive().at("id").as_int64() == 4);
+}
+
+BOOST_AUTO_TEST_CASE(a_stream_that_was_abandoned_says_so) {
+  Daemon daemon;
+  Raw raw(sys::duplicate(daemon.socket.get()).value());
+  Client client = daemon.client();
+  import(client, "workspace", ImportBytes().root().file("f", "x").end());
+  const std::string id = std::to_string(client.turn_begin(begin_main(kTurnA)).value());
+  const auto objects = [&](bool next, int fds) {
+    return R"({"jsonrpc":"2.0","id":1,"method":"snapshot.objects","params":{"snapshot":)" + id +
+           R"(,"of":"workspace","next":)" + (next ? "true" : "false") + "}" + (fds > 0 ? ",\"fds\":1" : "") +
+           "}\n";
+  };
+  raw.send(objects(true, 0));
+  BOOST_TEST(raw.code() == kConflict);
+  raw.send(objects(false, 0));
+  BOOST_TEST(raw.code() == kInvalidParams);
+  const sys::Fd odd = sys::memfd_with("have", sys::Bytes(33)).value();
+  raw.send(objects(false, 1), {odd.get()});
+  BOOST_TEST(raw.code() == kInvalidParams);
+  const sys::Fd none = sys::memfd_with("have", {}).value();
+  raw.send(objects(false, 1), {none.get()});
+  BOOST_TEST(raw.receive().at("result").at("more") == false);
+  raw.send(objects(true, 0));  // it is over
+  BOOST_TEST(raw.code() == kConflict);
 }
 
 BOOST_AUTO_TEST_CASE(budgets_are_told_and_kept) {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tests/support/print.h"
-#include "world.h"
+#include "tests/unit/fsd/world.h"
 
 namespace turnbox::turn {
 namespace {
