@@ -31,9 +31,6 @@ using sys::Status;
 constexpr size_t kMaxAgent = size_t{64} << 20;
 constexpr size_t kMaxPart = size_t{8} << 30;
 
-// Words that make every boot of this kernel shorter (docs/decisions/0150-guest-boot-time.md).
-const std::vector<std::string> kKernelWords = {"pci=off"};
-
 // The directory of one build, <state>/images/.build, held under <state>/images/.lock. Removed on destruction.
 class Workshop {
  public:
@@ -74,7 +71,9 @@ Result<std::string> read_agent(const std::string& asked) {
   auto path = asked.empty() ? sys::sibling_program("turnbox-init") : Result<std::string>(asked);
   if (!path) return path;
   auto agent = sys::read_file(*path, kMaxAgent);
-  if (agent && !agent->starts_with("\x7f" "ELF")) return fail(ErrorKind::invalid, *path + " is not an ELF program");
+  if (agent && !agent->starts_with("\x7f"
+                                   "ELF"))
+    return fail(ErrorKind::invalid, *path + " is not an ELF program");
   return agent;
 }
 
@@ -139,14 +138,16 @@ std::optional<Kept> find_kept(const std::string& state, const BuildSpec& spec, c
   if (!image) return std::nullopt;
   auto bytes = sys::read_file(image->directory + "/image.json", size_t{1} << 20);
   auto manifest = bytes ? parse_manifest(*bytes) : tl::make_unexpected(bytes.error());
-  if (!manifest || manifest->recipe != recipe || manifest->kernel_words != kKernelWords) return std::nullopt;
+  if (!manifest || manifest->recipe != recipe || manifest->kernel_words != kernel_words())
+    return std::nullopt;
   auto modules = modules_of(image->directory, *manifest);
   if (!modules) return std::nullopt;
   return Kept{image->directory, std::move(*manifest), std::move(*modules)};
 }
 
 Status link_part(const std::string& from, const std::string& to, const std::string& name) {
-  if (::link((from + "/" + name).c_str(), (to + "/" + name).c_str()) < 0) return fail_errno("cannot link " + from + "/" + name);
+  if (::link((from + "/" + name).c_str(), (to + "/" + name).c_str()) < 0)
+    return fail_errno("cannot link " + from + "/" + name);
   return {};
 }
 
@@ -154,7 +155,8 @@ Status link_part(const std::string& from, const std::string& to, const std::stri
 Result<Manifest> make_parts(const Workshop& workshop, const Recipe& recipe, const std::string& agent,
                             const std::optional<Kept>& kept, const Progress& progress) {
   const std::string image = workshop.image();
-  Manifest manifest{.agent = sys::plain_sha256(sys::as_bytes(agent)), .kernel_words = kKernelWords, .recipe = recipe};
+  Manifest manifest{
+      .agent = sys::plain_sha256(sys::as_bytes(agent)), .kernel_words = kernel_words(), .recipe = recipe};
   std::vector<Module> modules;
   if (kept) {
     progress("keep", "kernel " + kept->manifest.kernel_version + " and the root image of " + recipe.suite);
@@ -183,15 +185,18 @@ Result<Manifest> make_parts(const Workshop& workshop, const Recipe& recipe, cons
 }
 
 // From here on the image exists, complete or not at all: a rename, then the name's rename.
-Status publish(const Workshop& workshop, const std::string& images, const std::string& name, const Manifest& manifest) {
+Status publish(const Workshop& workshop, const std::string& images, const std::string& name,
+               const Manifest& manifest) {
   const std::string bytes = format_manifest(manifest);
   const std::string digest = to_hex(sys::digest_of("image", sys::as_bytes(bytes)));
   TRY(write_part(workshop.image() + "/image.json", bytes));
   for (const char* file : {"initramfs", "kernel", "root.erofs", "image.json"}) {
     // The machine runs as another user; nobody changes an image.
-    if (::chmod((workshop.image() + "/" + file).c_str(), 0444) < 0) return fail_errno("cannot set the mode of " + std::string(file));
+    if (::chmod((workshop.image() + "/" + file).c_str(), 0444) < 0)
+      return fail_errno("cannot set the mode of " + std::string(file));
   }
-  if (::chmod(workshop.image().c_str(), 0755) < 0) return fail_errno("cannot set the mode of " + workshop.image());
+  if (::chmod(workshop.image().c_str(), 0755) < 0)
+    return fail_errno("cannot set the mode of " + workshop.image());
   TRY_ASSIGN(const Fd directory, sys::open_fd(workshop.image().c_str(), O_RDONLY | O_DIRECTORY));
   if (::syncfs(directory.get()) < 0) return fail_errno("cannot write the image to disk");
   const std::string place = images + "/" + digest;
@@ -206,7 +211,8 @@ Status publish(const Workshop& workshop, const std::string& images, const std::s
     }
   }
   const std::string link = workshop.directory() + "/link";
-  if (::symlink(digest.c_str(), link.c_str()) < 0 || ::rename(link.c_str(), (images + "/" + name).c_str()) < 0) {
+  if (::symlink(digest.c_str(), link.c_str()) < 0 ||
+      ::rename(link.c_str(), (images + "/" + name).c_str()) < 0) {
     return fail_errno("cannot name the image " + name);
   }
   return {};
@@ -219,16 +225,25 @@ Status check_words(const BuildSpec& spec) {
     });
   };
   if (!plain(spec.name, "-") || spec.name.size() > 40) {
-    return fail(ErrorKind::usage, "an image's name is 1 to 40 lower-case letters, digits and hyphens, not " + spec.name);
+    return fail(ErrorKind::usage,
+                "an image's name is 1 to 40 lower-case letters, digits and hyphens, not " + spec.name);
   }
-  if (!plain(spec.suite, "-")) return fail(ErrorKind::usage, spec.suite + " is not the name of a Debian suite");
+  if (!plain(spec.suite, "-"))
+    return fail(ErrorKind::usage, spec.suite + " is not the name of a Debian suite");
   for (const std::string& package : spec.packages) {
-    if (!plain(package, "+-.")) return fail(ErrorKind::usage, package + " is not the name of a Debian package");
+    if (!plain(package, "+-."))
+      return fail(ErrorKind::usage, package + " is not the name of a Debian package");
   }
   return {};
 }
 
 }  // namespace
+
+const std::vector<std::string>& kernel_words() {
+  // Measured in docs/decisions/0150-guest-boot-time.md.
+  static const std::vector<std::string> words = {"pci=off"};
+  return words;
+}
 
 Result<Image> build(const std::string& state, const BuildSpec& spec, const Progress& progress) {
   TRY(check_words(spec));
@@ -238,10 +253,16 @@ Result<Image> build(const std::string& state, const BuildSpec& spec, const Progr
   const std::string images = state + "/images";
   TRY_ASSIGN(const Workshop workshop, Workshop::open(images, progress));
   const auto kept = find_kept(state, spec, recipe);
-  if (kept && kept->manifest.agent == sys::plain_sha256(sys::as_bytes(agent))) return Images(state).find(spec.name);
+  if (kept && kept->manifest.agent == sys::plain_sha256(sys::as_bytes(agent)))
+    return Images(state).find(spec.name);
   if (!kept) {
-    TRY(need_tools({{"apt-get", "apt"}, {"dpkg-deb", "dpkg"}, {"depmod", "kmod"}, {"lz4", "lz4"}, {"tar", "tar"},
-                    {"mmdebstrap", "mmdebstrap"}, {"mkfs.erofs", "erofs-utils"}}));
+    TRY(need_tools({{"apt-get", "apt"},
+                    {"dpkg-deb", "dpkg"},
+                    {"depmod", "kmod"},
+                    {"lz4", "lz4"},
+                    {"tar", "tar"},
+                    {"mmdebstrap", "mmdebstrap"},
+                    {"mkfs.erofs", "erofs-utils"}}));
   }
   TRY_ASSIGN(const Manifest manifest, make_parts(workshop, recipe, agent, kept, progress));
   progress("publish", spec.name);

@@ -72,8 +72,8 @@ Result<Loaded> load_from(const std::string& directory, const std::string& name, 
   if (!bytes) return sys::context("image " + name, std::move(bytes).error());
   const sys::Digest found = sys::digest_of("image", sys::as_bytes(*bytes));
   if (found != digest) {
-    return fail(ErrorKind::invalid, directory + "/image.json has the digest " + to_hex(found) + ", not that of image " +
-                                        to_hex(digest) + "; " + remedy);
+    return fail(ErrorKind::invalid, directory + "/image.json has the digest " + to_hex(found) +
+                                        ", not that of image " + to_hex(digest) + "; " + remedy);
   }
   auto manifest = parse_manifest(*bytes);
   if (!manifest) {
@@ -127,8 +127,9 @@ Result<sys::Digest> Images::resolve(const std::string& asked) const {
     auto target = target_of(directory_ + "/" + asked);
     if (target && stdfs::exists(directory_ + "/" + asked, ignored)) return *target;
     if (target) {
-      return fail(ErrorKind::not_found, "image " + asked + " names " + to_hex(*target) + ", which is not in " +
-                                            directory_ + "; run " + build_command(asked));
+      return fail(ErrorKind::not_found, "image " + asked + " names " + to_hex(*target) +
+                                            ", which is not in " + directory_ + "; run " +
+                                            build_command(asked));
     }
   }
   TRY_ASSIGN(const std::vector<Listed> all, list());
@@ -136,29 +137,39 @@ Result<sys::Digest> Images::resolve(const std::string& asked) const {
   for (const Listed& image : all) {
     there += (there.empty() ? "" : ", ") + (image.name.empty() ? to_hex(image.digest) : image.name);
   }
-  const std::string build = is_name(asked) && !sys::digest_from_hex(asked) ? build_command(asked) : std::string(kBuild);
+  const std::string build =
+      is_name(asked) && !sys::digest_from_hex(asked) ? build_command(asked) : std::string(kBuild);
   return fail(ErrorKind::not_found, "no image " + asked + " in " + directory_ + " (there " +
-                                        (there.empty() ? "is none" : "are: " + there) + "); build one with: " + build);
+                                        (there.empty() ? "is none" : "are: " + there) +
+                                        "); build one with: " + build);
 }
 
 Result<Image> Images::check(const std::string& asked, bool trust_stamp) const {
   TRY_ASSIGN(const sys::Digest digest, resolve(asked));
   const std::string directory = directory_ + "/" + to_hex(digest);
-  const std::string remedy = "move the directory away and run " + build_command(is_name(asked) && asked.size() < 64 ? asked : "default");
+  const std::string remedy = "move the directory away and run " +
+                             build_command(is_name(asked) && asked.size() < 64 ? asked : "default");
   TRY_ASSIGN(Loaded loaded, load_from(directory, asked, digest, remedy));
   TRY_ASSIGN(const std::string stamp, stamp_of(directory, loaded.manifest));
   if (trust_stamp && has_stamp(directory_, digest, stamp)) return std::move(loaded.image);
   for (const ImageFile& file : loaded.manifest.files) TRY(check_file(directory, file, remedy));
   // A file changed while it was hashed must not get a stamp.
   TRY_ASSIGN(const std::string after, stamp_of(directory, loaded.manifest));
-  if (after != stamp) return fail(ErrorKind::conflict, directory + " changed while it was verified; try again");
+  if (after != stamp)
+    return fail(ErrorKind::conflict, directory + " changed while it was verified; try again");
   write_stamp(directory_, digest, stamp);
   return std::move(loaded.image);
 }
 
-Result<Image> Images::find(const std::string& asked) const { return check(asked, true); }
-Result<Image> Images::verify(const std::string& asked) const { return check(asked, false); }
+Result<Image> Images::find(const std::string& asked) const {
+  return check(asked, true);
+}
+Result<Image> Images::verify(const std::string& asked) const {
+  return check(asked, false);
+}
 
-std::vector<std::string> init_words(uint32_t epoch) { return {"turnbox.epoch=" + std::to_string(epoch)}; }
+std::vector<std::string> init_words(uint32_t epoch) {
+  return {"turnbox.epoch=" + std::to_string(epoch)};
+}
 
 }  // namespace turnbox::image

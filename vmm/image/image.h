@@ -1,8 +1,8 @@
 // Guest images on disk: found by name or digest, and verified before use.
 //
-// An image is the directory <state>/images/<digest>/ with kernel, initramfs, root.erofs and image.json, which names the
-// others' digests and sizes; the image's digest is digest("image", bytes of image.json). A name is a symlink
-// <state>/images/<name> → <digest>. Format and threats: docs/IMAGES.md. Values; any thread.
+// An image is the directory <state>/images/<digest>/ with kernel, initramfs, root.erofs and image.json, which
+// names the others' digests and sizes; the image's digest is digest("image", bytes of image.json). A name is
+// a symlink <state>/images/<name> → <digest>. Format and threats: docs/IMAGES.md. Values; any thread.
 //
 // 1. What find() returns was verified: every file has the size and the digest that image.json names.
 // 2. A directory named by a digest is complete: builds happen beside it and are renamed into place.
@@ -18,13 +18,13 @@
 namespace turnbox::image {
 
 struct Image {
-  std::string name;        // as it was asked for
+  std::string name;  // as it was asked for
   sys::Digest digest;
   std::string directory;
-  sys::Digest kernel_digest;                // plain SHA-256 of the kernel file
-  std::string kernel_version;               // 6.1.0-…-cloud-amd64
-  std::vector<std::string> kernel_words;    // for the kernel command line of every boot of this image
-  std::vector<std::string> packages;        // NAME=VERSION, sorted
+  sys::Digest kernel_digest;              // plain SHA-256 of the kernel file
+  std::string kernel_version;             // 6.1.0-…-cloud-amd64
+  std::vector<std::string> kernel_words;  // for the kernel command line of every boot of this image
+  std::vector<std::string> packages;      // NAME=VERSION, sorted
 
   std::string kernel_path() const { return directory + "/kernel"; }
   std::string initramfs_path() const { return directory + "/initramfs"; }
@@ -40,8 +40,9 @@ class Images {
  public:
   explicit Images(std::string state) : directory_(std::move(state) + "/images") {}
 
-  // Verified: at once where the files are unchanged since a verification (a stamp tells), else by hashing all. Errors:
-  // not_found names the images there are and the command that builds one; invalid names the file and both digests.
+  // Verified: at once where the files are unchanged since a verification (a stamp tells), else by hashing
+  // all. Errors: not_found names the images there are and the command that builds one; invalid names the file
+  // and both digests.
   sys::Result<Image> find(const std::string& name_or_digest) const;
   // The same, always hashing all.
   sys::Result<Image> verify(const std::string& name_or_digest) const;

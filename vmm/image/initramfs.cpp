@@ -18,31 +18,35 @@ void hex8(std::string& to, uint32_t value) {
 
 }  // namespace
 
-void Cpio::pad() { out_.resize((out_.size() + 3) & ~size_t{3}, '\0'); }
+void Cpio::pad() {
+  out_.resize((out_.size() + 3) & ~size_t{3}, '\0');
+}
 
 void Cpio::add(std::string_view path, const Entry& entry, std::string_view bytes) {
   const bool trailer = path == kTrailer;
   out_ += "070701";
   hex8(out_, trailer ? 0 : ++inode_);
   hex8(out_, entry.mode);
-  hex8(out_, 0);                             // uid
-  hex8(out_, 0);                             // gid
-  hex8(out_, S_ISDIR(entry.mode) ? 2 : 1);   // links
-  hex8(out_, 0);                             // mtime
+  hex8(out_, 0);                            // uid
+  hex8(out_, 0);                            // gid
+  hex8(out_, S_ISDIR(entry.mode) ? 2 : 1);  // links
+  hex8(out_, 0);                            // mtime
   hex8(out_, static_cast<uint32_t>(bytes.size()));
-  hex8(out_, 0);                             // device of the file system
+  hex8(out_, 0);  // device of the file system
   hex8(out_, 0);
   hex8(out_, entry.major);
   hex8(out_, entry.minor);
   hex8(out_, static_cast<uint32_t>(path.size() + 1));
-  hex8(out_, 0);                             // check, unused in newc
+  hex8(out_, 0);  // check, unused in newc
   out_.append(path).push_back('\0');
   pad();
   out_ += bytes;
   pad();
 }
 
-void Cpio::directory(std::string_view path) { add(path, {.mode = S_IFDIR | 0755}, {}); }
+void Cpio::directory(std::string_view path) {
+  add(path, {.mode = S_IFDIR | 0755}, {});
+}
 
 void Cpio::file(std::string_view path, std::string_view bytes, uint32_t permissions) {
   add(path, {.mode = S_IFREG | permissions}, bytes);

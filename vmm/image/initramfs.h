@@ -1,5 +1,5 @@
-// Writes an initramfs (and reads what it wrote): a cpio archive in the «newc» format, the same bytes for the same entries. Pure.
-// Format: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
+// Writes an initramfs (and reads what it wrote): a cpio archive in the «newc» format, the same bytes for the
+// same entries. Pure. Format: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel.
 #pragma once
 
 #include <cstdint>

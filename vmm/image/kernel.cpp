@@ -23,8 +23,8 @@ constexpr size_t kMaxKernel = size_t{256} << 20;
 constexpr size_t kMaxModule = size_t{64} << 20;
 
 // What a guest loads. Their dependencies come along.
-constexpr const char* kModules[] = {"virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk", "erofs",
-                                    "overlay",     "virtiofs",                    "virtio_rng"};
+constexpr const char* kModules[] = {
+    "virtio_mmio", "vmw_vsock_virtio_transport", "virtio_blk", "erofs", "overlay", "virtiofs", "virtio_rng"};
 
 template <typename T>
 std::optional<T> load_at(std::string_view bytes, uint64_t offset) {
@@ -46,12 +46,14 @@ std::vector<std::string> lines_of(std::string_view text) {
 
 Result<std::string> versioned_package(const Tools& tools) {
   const std::string meta(kMetaPackage);
-  TRY_ASSIGN(const std::string text, tools.run("cannot find the kernel package", {.argv = {"apt-cache", "depends", meta}}));
+  TRY_ASSIGN(const std::string text,
+             tools.run("cannot find the kernel package", {.argv = {"apt-cache", "depends", meta}}));
   for (const std::string& line : lines_of(text)) {
     const size_t at = line.find("Depends: linux-image-");
     if (at != std::string::npos) return line.substr(at + std::strlen("Depends: "));
   }
-  return fail(ErrorKind::unavailable, "the package lists know no " + meta + "; run apt-get update, on Debian for amd64");
+  return fail(ErrorKind::unavailable,
+              "the package lists know no " + meta + "; run apt-get update, on Debian for amd64");
 }
 
 // A temporary file in, what the program makes of it out.
@@ -61,20 +63,26 @@ Result<std::string> decompress(const Tools& tools, std::string_view payload) {
     const char* program;
   };
   using namespace std::string_view_literals;
-  constexpr Format kFormats[] = {{"\x02\x21\x4c\x18"sv, "lz4"}, {"\x28\xb5\x2f\xfd"sv, "zstd"}, {"\xfd" "7zXZ"sv, "xz"},
+  constexpr Format kFormats[] = {{"\x02\x21\x4c\x18"sv, "lz4"},
+                                 {"\x28\xb5\x2f\xfd"sv, "zstd"},
+                                 {"\xfd"
+                                  "7zXZ"sv,
+                                  "xz"},
                                  {"\x1f\x8b"sv, "gzip"}};
   for (const Format& format : kFormats) {
     if (!payload.starts_with(format.magic)) continue;
     const std::string in = tools.directory() + "/payload";
     const std::string out = tools.directory() + "/vmlinux";
     TRY(sys::replace_file(in, payload, 0600));
-    TRY(tools.run("cannot decompress the kernel", {.argv = {format.program, "-dc"}, .input = in, .output = out}));
+    TRY(tools.run("cannot decompress the kernel",
+                  {.argv = {format.program, "-dc"}, .input = in, .output = out}));
     return sys::read_file(out, kMaxKernel);
   }
   return fail(ErrorKind::invalid, "the kernel is compressed in an unknown way");
 }
 
-// The ELF that QEMU starts without running a decompressor in the guest; the bzImage as it is where that cannot be.
+// The ELF that QEMU starts without running a decompressor in the guest; the bzImage as it is where that
+// cannot be.
 Result<std::string> startable(const Tools& tools, std::string bz_image) {
   auto payload = payload_of(bz_image);
   if (!payload) return bz_image;
@@ -83,12 +91,14 @@ Result<std::string> startable(const Tools& tools, std::string bz_image) {
   return has_pvh_entry(*elf) ? std::move(*elf) : std::move(bz_image);
 }
 
-Result<std::vector<Module>> take_modules(const Tools& tools, const std::string& tree, const std::string& version) {
+Result<std::vector<Module>> take_modules(const Tools& tools, const std::string& tree,
+                                         const std::string& version) {
   TRY(tools.run("cannot order the modules", {.argv = {"depmod", "-b", tree, version}}));
   std::vector<Module> modules;
   for (const char* name : kModules) {
-    TRY_ASSIGN(const std::string text, tools.run(std::string("cannot find the module ") + name,
-                                                 {.argv = {"modprobe", "--show-depends", "-S", version, "-d", tree, name}}));
+    TRY_ASSIGN(const std::string text,
+               tools.run(std::string("cannot find the module ") + name,
+                         {.argv = {"modprobe", "--show-depends", "-S", version, "-d", tree, name}}));
     for (const std::string& line : lines_of(text)) {
       constexpr std::string_view kInsert = "insmod ";
       if (!line.starts_with(kInsert)) continue;  // «builtin»
@@ -96,7 +106,8 @@ Result<std::vector<Module>> take_modules(const Tools& tools, const std::string& 
       path.resize(path.find_last_not_of(' ') + 1);
       const std::string file = stdfs::path(path).filename().string();
       // An accelerator that some processors lack; the kernel has the plain algorithm built in.
-      if (file == "crc32c-intel.ko" || std::ranges::find(modules, file, &Module::name) != modules.end()) continue;
+      if (file == "crc32c-intel.ko" || std::ranges::find(modules, file, &Module::name) != modules.end())
+        continue;
       if (!file.ends_with(".ko")) return fail(ErrorKind::invalid, "the module " + file + " is compressed");
       TRY_ASSIGN(const std::string bytes, sys::read_file(path, kMaxModule));
       modules.push_back({file, std::string(without_signature(bytes))});
@@ -135,7 +146,9 @@ Result<std::string_view> payload_of(std::string_view bz_image) {
 bool has_pvh_entry(std::string_view elf) {
   constexpr uint32_t kPhys32Entry = 18;  // XEN_ELFNOTE_PHYS32_ENTRY
   const auto header = load_at<Elf64_Ehdr>(elf, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_ident[EI_CLASS] != ELFCLASS64) return false;
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+      header->e_ident[EI_CLASS] != ELFCLASS64)
+    return false;
   for (unsigned i = 0; i < header->e_phnum; ++i) {
     const auto segment = load_at<Elf64_Phdr>(elf, header->e_phoff + uint64_t{i} * sizeof(Elf64_Phdr));
     if (!segment || segment->p_type != PT_NOTE || segment->p_offset > elf.size()) continue;
@@ -152,7 +165,8 @@ bool has_pvh_entry(std::string_view elf) {
 }
 
 std::string_view without_signature(std::string_view module) {
-  // «signature, 12 bytes whose last four are the signature's length (big-endian), ~Module signature appended~\n»
+  // «signature, 12 bytes whose last four are the signature's length (big-endian), ~Module signature
+  // appended~\n»
   constexpr std::string_view kMarker = "~Module signature appended~\n";
   constexpr size_t kInfo = 12;
   if (!module.ends_with(kMarker) || module.size() < kMarker.size() + kInfo) return module;
@@ -171,8 +185,10 @@ Result<Kernel> take_kernel(const Tools& tools) {
   std::error_code error;
   stdfs::create_directory(debs, error);
   // apt-get downloads into its working directory; as root it must not drop to a user who cannot write there.
-  TRY(tools.run("cannot download " + package + " (do the package lists need apt-get update?)",
-                {.argv = {"sh", "-c", "cd \"$1\" && exec apt-get -q -o APT::Sandbox::User=root download \"$2\"", "sh", debs, package}}));
+  TRY(tools.run(
+      "cannot download " + package + " (do the package lists need apt-get update?)",
+      {.argv = {"sh", "-c", "cd \"$1\" && exec apt-get -q -o APT::Sandbox::User=root download \"$2\"", "sh",
+                debs, package}}));
   TRY_ASSIGN(const std::string deb, only_entry(debs, package + "_"));
   TRY(tools.run("cannot unpack " + package, {.argv = {"dpkg-deb", "-x", deb, tree}}));
   TRY_ASSIGN(const std::string image, only_entry(tree + "/boot", "vmlinuz-"));

@@ -33,16 +33,19 @@ Status only(const json::object& object, std::initializer_list<std::string_view> 
 
 Result<std::string> text_of(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
-  if (value == nullptr || !value->is_string()) return fail(ErrorKind::invalid, std::string(key) + " is not a string");
+  if (value == nullptr || !value->is_string())
+    return fail(ErrorKind::invalid, std::string(key) + " is not a string");
   return std::string(value->get_string());
 }
 
 Result<std::vector<std::string>> texts_of(const json::object& object, std::string_view key) {
   const json::value* value = object.if_contains(key);
-  if (value == nullptr || !value->is_array()) return fail(ErrorKind::invalid, std::string(key) + " is not an array");
+  if (value == nullptr || !value->is_array())
+    return fail(ErrorKind::invalid, std::string(key) + " is not an array");
   std::vector<std::string> out;
   for (const json::value& item : value->get_array()) {
-    if (!item.is_string()) return fail(ErrorKind::invalid, std::string(key) + " holds something that is no string");
+    if (!item.is_string())
+      return fail(ErrorKind::invalid, std::string(key) + " holds something that is no string");
     out.emplace_back(item.get_string());
   }
   return out;
@@ -64,7 +67,8 @@ Result<ImageFile> file_of(const json::value& value) {
   TRY_ASSIGN(file.sha256, digest_member(*object, "sha256"));
   TRY_ASSIGN(const std::string size, text_of(*object, "size"));
   const auto [end, error] = std::from_chars(size.data(), size.data() + size.size(), file.size);
-  if (error != std::errc{} || end != size.data() + size.size()) return fail(ErrorKind::invalid, "size is not a number");
+  if (error != std::errc{} || end != size.data() + size.size())
+    return fail(ErrorKind::invalid, "size is not a number");
   if (file.name.empty() || file.name.starts_with('.') || file.name.find('/') != std::string::npos) {
     return fail(ErrorKind::invalid, "files holds a wrong name");
   }
@@ -83,8 +87,10 @@ Result<Recipe> recipe_of(const json::object& object) {
 
 Result<Manifest> manifest_of(const json::object& object) {
   TRY_ASSIGN(const std::string format, text_of(object, "format"));
-  if (format != kFormat) return fail(ErrorKind::invalid, "format is " + format + ", not " + std::string(kFormat));
-  TRY(only(object, {"agent", "files", "format", "kernel_version", "kernel_words", "modules", "packages", "recipe"}));
+  if (format != kFormat)
+    return fail(ErrorKind::invalid, "format is " + format + ", not " + std::string(kFormat));
+  TRY(only(object,
+           {"agent", "files", "format", "kernel_version", "kernel_words", "modules", "packages", "recipe"}));
   Manifest manifest;
   TRY_ASSIGN(manifest.agent, digest_member(object, "agent"));
   const json::value* files = object.if_contains("files");
@@ -114,8 +120,8 @@ const ImageFile* Manifest::file(std::string_view name) const {
 std::string format_manifest(const Manifest& manifest) {
   json::array files;
   for (const ImageFile& file : manifest.files) {
-    files.push_back(
-        json::object{{"name", file.name}, {"sha256", to_hex(file.sha256)}, {"size", std::to_string(file.size)}});
+    files.push_back(json::object{
+        {"name", file.name}, {"sha256", to_hex(file.sha256)}, {"size", std::to_string(file.size)}});
   }
   // Members in the order of their keys; boost::json keeps it.
   const json::object object{{"agent", to_hex(manifest.agent)},

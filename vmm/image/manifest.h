@@ -1,5 +1,6 @@
-// image.json: what an image is made of. Canonical bytes (sorted keys, no spaces), since the image's digest is taken of them.
-// Specified in docs/IMAGES.md; golden bytes in tests/unit/image/manifest_test.cpp. Pure values.
+// image.json: what an image is made of. Canonical bytes (sorted keys, no spaces), since the image's digest is
+// taken of them. Specified in docs/IMAGES.md; golden bytes in tests/unit/image/manifest_test.cpp. Pure
+// values.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct Manifest {
 };
 
 std::string format_manifest(const Manifest& manifest);
-// Errors are of kind invalid. Refuses unknown or missing members, names with a slash, and other versions of the format.
+// Errors are of kind invalid. Refuses unknown or missing members, names with a slash, and other versions of
+// the format.
 sys::Result<Manifest> parse_manifest(std::string_view bytes);
 
 }  // namespace turnbox::image

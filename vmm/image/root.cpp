@@ -16,8 +16,9 @@ using sys::fail;
 using sys::Result;
 using sys::Status;
 
-// Unpacks, makes it the guest's own, lists its packages, packs. $1 tar, $2 scratch, $3 erofs, $4 package list.
-// Runs as root or as root of a user namespace, where device nodes cannot be made: the guest has devtmpfs.
+// Unpacks, makes it the guest's own, lists its packages, packs. $1 tar, $2 scratch, $3 erofs, $4 package
+// list. Runs as root or as root of a user namespace, where device nodes cannot be made: the guest has
+// devtmpfs.
 constexpr const char* kPack = R"(
 set -eu
 rm -rf "$2"
@@ -47,16 +48,19 @@ Status check_user_namespace() {
   for (const char* path : {"/etc/subuid", "/etc/subgid"}) {
     auto text = sys::read_file(path, size_t{1} << 20);
     if (!text || ("\n" + *text).find("\n" + name + ":") == std::string::npos) {
-      return fail(ErrorKind::unavailable, "building a root image as " + name + " needs an entry in " + path +
-                                              "; run as root: usermod --add-subuids 100000-165535 --add-subgids "
-                                              "100000-165535 " + name + ", or build as root");
+      return fail(ErrorKind::unavailable,
+                  "building a root image as " + name + " needs an entry in " + path +
+                      "; run as root: usermod --add-subuids 100000-165535 --add-subgids "
+                      "100000-165535 " +
+                      name + ", or build as root");
     }
   }
   TRY(need_tools({{"newuidmap", "uidmap"}}));
   auto clone = sys::read_file("/proc/sys/kernel/unprivileged_userns_clone", 16);
   if (clone && clone->starts_with("0")) {
-    return fail(ErrorKind::unavailable, "user namespaces are switched off for " + name +
-                                            "; run as root: sysctl kernel.unprivileged_userns_clone=1, or build as root");
+    return fail(ErrorKind::unavailable,
+                "user namespaces are switched off for " + name +
+                    "; run as root: sysctl kernel.unprivileged_userns_clone=1, or build as root");
   }
   return {};
 }
@@ -74,16 +78,18 @@ Result<std::vector<std::string>> make_root(const Tools& tools, const Recipe& rec
   if (!root) TRY(check_user_namespace());
   const std::string tar = tools.directory() + "/root.tar";
   const std::string list = tools.directory() + "/packages";
-  TRY(tools.run("cannot make the root file system",
-                {.argv = {"mmdebstrap", root ? "--mode=root" : "--mode=unshare", "--variant=minbase",
-                          "--include=" + joined(recipe.packages),
-                          // Manuals and translations are of no use to a program; licences stay.
-                          "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
-                          "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
-                          "--dpkgopt=path-include=/usr/share/doc/*/copyright", recipe.suite, tar}}));
+  TRY(tools.run(
+      "cannot make the root file system",
+      {.argv = {"mmdebstrap", root ? "--mode=root" : "--mode=unshare", "--variant=minbase",
+                "--include=" + joined(recipe.packages),
+                // Manuals and translations are of no use to a program; licences stay.
+                "--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+                "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/doc/*",
+                "--dpkgopt=path-include=/usr/share/doc/*/copyright", recipe.suite, tar}}));
   std::vector<std::string> pack;
   if (!root) pack = {"mmdebstrap", "--unshare-helper"};
-  const std::vector<std::string> script = {"sh", "-c", kPack, "sh", tar, tools.directory() + "/root", out, list};
+  const std::vector<std::string> script = {"sh", "-c", kPack, "sh", tar, tools.directory() + "/root",
+                                           out,  list};
   pack.insert(pack.end(), script.begin(), script.end());
   TRY(tools.run("cannot pack the root file system", {.argv = pack}));
   TRY_ASSIGN(const std::string text, sys::read_file(list, size_t{1} << 20));

@@ -10,8 +10,9 @@
 
 namespace turnbox::image {
 
-// Writes `out` (erofs) and returns the packages in it, NAME=VERSION, sorted. As another user than root it works in a user
-// namespace, which needs subordinate ids; their absence is told before anything starts.
-sys::Result<std::vector<std::string>> make_root(const Tools& tools, const Recipe& recipe, const std::string& out);
+// Writes `out` (erofs) and returns the packages in it, NAME=VERSION, sorted. As another user than root it
+// works in a user namespace, which needs subordinate ids; their absence is told before anything starts.
+sys::Result<std::vector<std::string>> make_root(const Tools& tools, const Recipe& recipe,
+                                                const std::string& out);
 
 }  // namespace turnbox::image

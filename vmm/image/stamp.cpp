@@ -22,8 +22,8 @@ sys::Result<std::string> stamp_line(const std::string& directory, const std::str
   struct stat at {};
   if (::lstat(path.c_str(), &at) < 0) return sys::fail_errno("cannot look at " + path);
   if (!S_ISREG(at.st_mode)) return sys::fail(sys::ErrorKind::invalid, path + " is not a regular file");
-  return name + " " + std::to_string(at.st_dev) + " " + std::to_string(at.st_ino) + " " + std::to_string(at.st_size) +
-         " " + nanoseconds(at.st_mtim) + " " + nanoseconds(at.st_ctim) + "\n";
+  return name + " " + std::to_string(at.st_dev) + " " + std::to_string(at.st_ino) + " " +
+         std::to_string(at.st_size) + " " + nanoseconds(at.st_mtim) + " " + nanoseconds(at.st_ctim) + "\n";
 }
 
 }  // namespace
@@ -40,7 +40,8 @@ sys::Result<std::string> stamp_of(const std::string& directory, const Manifest& 
 bool has_stamp(const std::string& images, const sys::Digest& digest, const std::string& stamp) {
   const std::string path = stamp_path(images, digest);
   struct stat at {};
-  if (::lstat(path.c_str(), &at) < 0 || !S_ISREG(at.st_mode) || at.st_uid != ::geteuid() || (at.st_mode & 022) != 0) {
+  if (::lstat(path.c_str(), &at) < 0 || !S_ISREG(at.st_mode) || at.st_uid != ::geteuid() ||
+      (at.st_mode & 022) != 0) {
     return false;
   }
   auto text = sys::read_file(path, 65'536);

@@ -1,9 +1,9 @@
 // The stamp of a verification: which files, as the kernel knows them, were hashed and found right.
 //
-// <state>/images/.stamps/<digest> holds one line a file: name, device, inode, size, mtime and ctime in nanoseconds. A file
-// that was written to, replaced, copied or restored has another ctime or inode, so its stamp no longer fits and it is
-// hashed again. It guards against accidents; whoever may write to the state directory as its owner can forge a stamp as
-// well as an image.
+// <state>/images/.stamps/<digest> holds one line a file: name, device, inode, size, mtime and ctime in
+// nanoseconds. A file that was written to, replaced, copied or restored has another ctime or inode, so its
+// stamp no longer fits and it is hashed again. It guards against accidents; whoever may write to the state
+// directory as its owner can forge a stamp as well as an image.
 #pragma once
 
 #include <string>

@@ -39,13 +39,14 @@ std::vector<std::string> environment(const std::string& tmp) {
   std::vector<std::string> env;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view entry = *at;
-    const bool ours = entry.starts_with("LC_") || entry.starts_with("LANG") || entry.starts_with("DEBIAN_FRONTEND=") ||
-                      (!tmp.empty() && entry.starts_with("TMPDIR="));
+    const bool ours = entry.starts_with("LC_") || entry.starts_with("LANG") ||
+                      entry.starts_with("DEBIAN_FRONTEND=") || (!tmp.empty() && entry.starts_with("TMPDIR="));
     if (!ours) env.emplace_back(entry);
   }
   env.emplace_back("LC_ALL=C.UTF-8");
   env.emplace_back("DEBIAN_FRONTEND=noninteractive");
-  // 2023-11-14, an arbitrary moment: files newer than it get it as their time, so that equal packages give equal images.
+  // 2023-11-14, an arbitrary moment: files newer than it get it as their time, so that equal packages give
+  // equal images.
   if (std::getenv("SOURCE_DATE_EPOCH") == nullptr) env.emplace_back("SOURCE_DATE_EPOCH=1700000000");
   if (!tmp.empty()) env.push_back("TMPDIR=" + tmp);
   return env;
@@ -57,7 +58,9 @@ std::string last_lines(std::string_view text) {
   for (size_t lines = 0; lines < kTailLines && from != std::string_view::npos && from > 0; ++lines) {
     from = text.rfind('\n', from - 1);
   }
-  return std::string(from == std::string_view::npos ? text : text.substr(from + (from < text.size() && text[from] == '\n' ? 1 : 0)));
+  return std::string(from == std::string_view::npos
+                         ? text
+                         : text.substr(from + (from < text.size() && text[from] == '\n' ? 1 : 0)));
 }
 
 }  // namespace
@@ -71,31 +74,36 @@ sys::Status need_tools(const std::vector<Tool>& tools) {
     packages += std::string(" ") + tool.package;
   }
   if (programs.empty()) return {};
-  return fail(ErrorKind::unavailable, "building an image needs " + programs + "; run: apt-get install" + packages);
+  return fail(ErrorKind::unavailable,
+              "building an image needs " + programs + "; run: apt-get install" + packages);
 }
 
 Result<std::string> Tools::run(const std::string& what, const Run& run) const {
   const auto program = find_program(run.argv[0]);
-  if (!program) return fail(ErrorKind::unavailable, what + ": the program " + run.argv[0] + " is not installed");
+  if (!program)
+    return fail(ErrorKind::unavailable, what + ": the program " + run.argv[0] + " is not installed");
   const std::string out_path = run.output.empty() ? directory_ + "/stdout" : run.output;
   const std::string err_path = directory_ + "/stderr";
   TRY_ASSIGN(const Fd in, sys::open_fd(run.input.empty() ? "/dev/null" : run.input.c_str(), O_RDONLY));
   TRY_ASSIGN(const Fd out, sys::open_fd(out_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644));
   TRY_ASSIGN(const Fd err, sys::open_fd(err_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0644));
-  TRY_ASSIGN(sys::Process process, sys::Process::spawn({.program = *program,
-                                                        .argv = run.argv,
-                                                        .env = environment(own_tmp_ ? directory_ : ""),
-                                                        .fds = {{in.get(), 0}, {out.get(), 1}, {err.get(), 2}}}));
+  TRY_ASSIGN(sys::Process process,
+             sys::Process::spawn({.program = *program,
+                                  .argv = run.argv,
+                                  .env = environment(own_tmp_ ? directory_ : ""),
+                                  .fds = {{in.get(), 0}, {out.get(), 1}, {err.get(), 2}}}));
   std::optional<sys::Exit> exit;
   while (!(exit = process.wait_for(std::chrono::minutes(1)))) {
   }
-  TRY_ASSIGN(const std::string printed, run.output.empty() ? sys::read_file(out_path, kMaxOutput) : Result<std::string>(""));
+  TRY_ASSIGN(const std::string printed,
+             run.output.empty() ? sys::read_file(out_path, kMaxOutput) : Result<std::string>(""));
   if (!exit->signalled && exit->code == 0) return printed;
   const std::string how = exit->signalled ? "was killed by signal " + std::to_string(exit->code)
                                           : "failed with status " + std::to_string(exit->code);
   auto complaint = sys::read_file(err_path, kMaxOutput);
   std::string tail = last_lines(complaint && !complaint->empty() ? *complaint : printed);
-  return fail(ErrorKind::unavailable, what + ": " + run.argv[0] + " " + how + (tail.empty() ? "" : ":\n" + tail));
+  return fail(ErrorKind::unavailable,
+              what + ": " + run.argv[0] + " " + how + (tail.empty() ? "" : ":\n" + tail));
 }
 
 }  // namespace turnbox::image

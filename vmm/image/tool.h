@@ -20,7 +20,7 @@ sys::Status need_tools(const std::vector<Tool>& tools);
 struct Run {
   std::vector<std::string> argv;  // argv[0] is looked up in PATH and the sbin directories
   std::string input;              // a file for stdin; empty: none
-  std::string output;             // a file for stdout; empty: it is returned (and with stderr shown on failure)
+  std::string output;  // a file for stdout; empty: it is returned (and with stderr shown on failure)
 };
 
 class Tools {
