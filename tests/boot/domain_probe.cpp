@@ -1,7 +1,7 @@
 // Boots one machine under its own embed root, says what happens on stdout, one word a line with milliseconds
 // since the start, and ends it when stdin closes. The hands of risk_libvirt.py; not installed.
 //   domain_probe ROOT CACHE KERNEL INITRAMFS [--uid N] [--args WORDS] [--memory MIB] [--no-console]
-//                [--fs SOCKET] [--deadline MS]
+//                [--fs SOCKET] [--deadline MS] [--hardware] [--connect URI]
 //   domain_probe clean DIR     ends QEMU below DIR, as the next command does after a killed owner; says how
 //   many
 #include <poll.h>
@@ -35,12 +35,14 @@ struct Options {
   domain::EmbedOptions embed;
   domain::DomainSpec spec;
   std::string args;
+  std::string connect;  // empty: embedded
   long deadline_ms = 30'000;
 };
 
 int run(const Options& options) {
   say("begin");
-  auto connection = domain::Connection::open_embedded(options.embed);
+  auto connection = options.connect.empty() ? domain::Connection::open_embedded(options.embed)
+                                            : domain::Connection::open(options.connect);
   if (!connection) {
     say("failed " + connection.error().text);
     return 1;
@@ -116,6 +118,8 @@ int main(int argc, char** argv) {
       options.spec.workspace_socket = value();
     } else if (option == "--deadline") {
       options.deadline_ms = std::stol(value());
+    } else if (option == "--connect") {
+      options.connect = value();
     } else if (option == "--hardware") {
       options.spec.tier = options.embed.tier = domain::Tier::hardware;
     } else {

@@ -21,6 +21,8 @@ using sys::ErrorKind;
 using sys::Status;
 
 std::atomic<bool> connection_lives{false};
+std::atomic<bool> embedded_root_used{
+    false};  // libvirt keeps the first root's path for the life of the process
 
 constexpr const char* kEmulator = "/usr/bin/qemu-system-x86_64";
 
@@ -100,6 +102,24 @@ Status check_libvirt_user() {
       "`adduser --system --group --no-create-home libvirt-qemu`");
 }
 
+// libvirt wraps QEMU's last words: «internal error: process exited while connecting to monitor: DATE QEMU:
+// words». The words say what is wrong.
+std::string unwrapped(std::string_view message) {
+  constexpr std::string_view kInternal = "internal error: ";
+  constexpr std::string_view kMonitor = "monitor: ";
+  constexpr std::string_view kProgram = "qemu-system-x86_64: ";
+  const size_t monitor = message.find(kMonitor);
+  if (!message.starts_with(kInternal) || monitor == message.npos) return std::string(message);
+  message.remove_prefix(monitor + kMonitor.size());
+  const size_t program = message.find(kProgram);
+  // Before the program's name there is a date and nothing else.
+  if (program != message.npos &&
+      message.substr(0, program).find_first_not_of("0123456789-:.TZ ") == message.npos) {
+    message.remove_prefix(program + kProgram.size());
+  }
+  return "QEMU ended: " + std::string(message);
+}
+
 std::string dotted(unsigned long version) {
   return std::to_string(version / 1'000'000) + "." + std::to_string(version / 1000 % 1000) + "." +
          std::to_string(version % 1000);
@@ -111,7 +131,7 @@ tl::unexpected<sys::Error> fail_libvirt(std::string_view what) {
   const virError* last = virGetLastError();
   std::string text(what);
   text += ": ";
-  text += last != nullptr && last->message != nullptr ? last->message : "libvirt gave no reason";
+  text += last != nullptr && last->message != nullptr ? unwrapped(last->message) : "libvirt gave no reason";
   while (!text.empty() && text.back() == '\n') text.pop_back();
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // QEMU's own words, on several lines
@@ -123,6 +143,11 @@ sys::Result<std::unique_ptr<Connection>> Connection::open_embedded(const EmbedOp
   TRY(check_libvirt_user());
   if (connection_lives.exchange(true)) {
     return sys::fail(ErrorKind::conflict, "this process has a libvirt connection already");
+  }
+  if (embedded_root_used) {
+    connection_lives = false;
+    return sys::fail(ErrorKind::conflict,
+                     "this process has had its one embedded libvirt; start another process");
   }
   auto root = EmbedRoot::make(options);
   if (!root) {
@@ -173,7 +198,10 @@ Status Connection::connect() {
   TRY(initialise(root_ ? root_->path() + "/log/libvirt.log" : std::string()));
   loop_ = std::thread([this] { run_loop(); });
   std::optional<OutsideState> outside;
-  if (root_) outside.emplace(root_->path());
+  if (root_) {
+    outside.emplace(root_->path());
+    embedded_root_used = true;
+  }
   conn_ = virConnectOpen(uri_.c_str());
   if (conn_ == nullptr) return fail_libvirt("cannot open libvirt at " + uri_);
   return {};
@@ -200,6 +228,7 @@ Connection::~Connection() {
     loop_.join();
     if (wake >= 0) virEventRemoveTimeout(wake);
   }
+  if (root_) (void)reap_dead_qemu();
   root_.reset();
   connection_lives = false;
 }

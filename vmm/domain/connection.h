@@ -1,20 +1,21 @@
 // Connection: this process's one connection to libvirt, with libvirt's event loop on a thread of its own.
 //
-// Owned by main (or the broker); libvirt keeps process-wide state, so a second one while the first lives is
-// refused. Calls block and may come from any thread; callbacks run on the event thread. Closing a connection
-// ends every domain that it started (auto-destroy), then the loop, then the embed root. libvirt writes
-// nothing to stderr: its errors become sys::Error, its own log goes to a file in the embed root.
+// Owned by main (or the broker). libvirt keeps process-wide state: a second connection while the first lives
+// is refused, and so is a second embedded one in the life of a process; one connection carries any number of
+// domains. Calls block and may come from any thread; callbacks run on the event thread. Closing a connection
+// ends every domain that it started, then the loop, then the embed root. libvirt writes nothing to stderr:
+// its errors become sys::Error, its own log goes to a file in the embed root.
 //
 // An embedded connection makes this process a «child subreaper»: QEMU, which libvirt detaches, becomes our
 // child when it is orphaned, and is reaped here at once. libvirt takes a zombie for a live process, so with
 // an init that reaps lazily (containers) each end of a machine would wait for it. Other orphans of the
 // process stay zombies until it ends.
 //
-// Embedded or not: under `qemu:///embed` the driver, and so the domains, end with this process, QEMU's user
-// comes from EmbedOptions, and a killed owner leaves a QEMU that leftover.h finds. Under another URI
-// (qemu:///system) libvirtd owns QEMU and its directories: a killed client's auto-destroy domains are ended
-// by libvirtd, QEMU's user is DomainSpec::qemu_user (or libvirtd's default), and the sockets' directory must
-// be open to that user and, with AppArmor, to its profile.
+// Embedded or not: under `qemu:///embed` the driver, and so the domains, end with this process, and a killed
+// owner leaves a QEMU that leftover.h finds. Under another URI (qemu:///system) libvirtd owns QEMU and its
+// directories: it ends the domains of a killed client by itself (auto-destroy), and the sockets' directory
+// must be open to QEMU's user (DomainSpec, else libvirtd's default) and, with AppArmor, to its profile.
+// Domain::kill is not to be had there.
 #pragma once
 
 #include <atomic>

@@ -254,7 +254,7 @@ Status Domain::kill() {
   if (!connection_.embedded()) {
     return sys::fail(ErrorKind::conflict, "QEMU belongs to libvirtd at " + connection_.uri());
   }
-  TRY(kill_qemu_below(connection_.root()->path()));
+  TRY(kill_qemu_named(connection_.root()->path(), spec_.name));
   return {};
 }
 

@@ -122,6 +122,12 @@ bool is_qemu_below(std::string_view cmdline, std::string_view dir) {
   return false;
 }
 
+bool is_qemu_named(std::string_view cmdline, std::string_view name) {
+  // «-name guest=NAME,debug-threads=on»
+  const std::string wanted = std::string("\0-name\0guest=", 13) + std::string(name) + ",";
+  return cmdline.find(wanted) != cmdline.npos;
+}
+
 sys::Result<std::vector<QemuProcess>> find_qemu_below(const std::string& dir) {
   TURNBOX_ASSERT(dir.size() > 1 && dir.front() == '/' && dir.back() != '/');
   return find_processes([&](pid_t pid) { return is_qemu_below(cmdline_of(pid), dir); });
@@ -129,6 +135,15 @@ sys::Result<std::vector<QemuProcess>> find_qemu_below(const std::string& dir) {
 
 sys::Result<size_t> kill_qemu_below(const std::string& dir, std::chrono::milliseconds timeout) {
   TRY_ASSIGN(const auto found, find_qemu_below(dir));
+  return end_all(found, timeout);
+}
+
+sys::Result<size_t> kill_qemu_named(const std::string& dir, const std::string& name,
+                                    std::chrono::milliseconds timeout) {
+  TRY_ASSIGN(const auto found, find_processes([&](pid_t pid) {
+               const std::string cmdline = cmdline_of(pid);
+               return is_qemu_below(cmdline, dir) && is_qemu_named(cmdline, name);
+             }));
   return end_all(found, timeout);
 }
 

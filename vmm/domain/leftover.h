@@ -33,6 +33,10 @@ sys::Result<std::vector<QemuProcess>> find_qemu_below(const std::string& dir);
 sys::Result<size_t> kill_qemu_below(const std::string& dir,
                                     std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
+// The same for the one whose machine is called `name`, as libvirt starts it.
+sys::Result<size_t> kill_qemu_named(const std::string& dir, const std::string& name,
+                                    std::chrono::milliseconds timeout = std::chrono::seconds(10));
+
 // SIGKILL to every process whose real user is `uid`, then waits until all are gone; the number killed. For a
 // user that belongs to one sandbox (as root): a QEMU that its guest took over can rewrite its own command
 // line, not its user. Call it before such a user is given out again.
@@ -46,5 +50,6 @@ size_t reap_dead_qemu();
 
 // The decision, for tests: argv as in /proc/PID/cmdline (NUL after each argument).
 bool is_qemu_below(std::string_view cmdline, std::string_view dir);
+bool is_qemu_named(std::string_view cmdline, std::string_view name);
 
 }  // namespace turnbox::domain
