@@ -52,6 +52,17 @@ void EchoDevice::stopped(unsigned index) {
   kept_in_ = nullptr;
 }
 
+void EchoDevice::reset() {
+  const std::lock_guard lock(mutex_);
+  ++resets_;
+  reset_.notify_all();
+}
+
+bool EchoDevice::wait_for_resets(unsigned count) {
+  std::unique_lock lock(mutex_);
+  return reset_.wait_for(lock, std::chrono::seconds(10), [&] { return resets_ >= count; });
+}
+
 EchoDaemon::EchoDaemon(Setup setup)
     : work_(boost::asio::make_work_guard(io_)),
       device_(std::move(setup.config)),

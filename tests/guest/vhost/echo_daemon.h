@@ -8,8 +8,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <condition_variable>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -30,13 +32,17 @@ class EchoDevice final : public Device {
   void serve(unsigned index, Queue& queue) override;
   void started(unsigned index, Queue& queue) override;
   void stopped(unsigned index) override;
-  void reset() override { ++resets; }
+  void reset() override;
+  // Any thread: waits until the device was reset so often, which is when its front end's end was noticed.
+  bool wait_for_resets(unsigned count);
 
-  unsigned resets = 0;
   unsigned starts = 0, stops = 0;
   unsigned rounds = 0;
 
  private:
+  std::mutex mutex_;
+  std::condition_variable reset_;
+  unsigned resets_ = 0;  // under mutex_
   std::vector<std::byte> config_;
   Queue* kept_in_ = nullptr;
   std::vector<Chain> kept_;
@@ -53,6 +59,7 @@ class EchoDaemon {
   ~EchoDaemon();
 
   const std::string& path() const { return path_; }
+  bool wait_for_resets(unsigned count) { return device_.wait_for_resets(count); }
   bool gone() const { return gone_.wait_for(std::chrono::seconds(10)) == std::future_status::ready; }
 
   // Runs on the daemon's thread and returns what it gave; so the counters are read without a race, and a

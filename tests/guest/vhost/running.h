@@ -28,6 +28,30 @@ struct Running {
     BOOST_TEST(answers(1));
   }
 
+  // Lets the daemon's loop turn until it is so: queues are served in no particular order.
+  template <typename What>
+  bool comes_true(What what) {
+    const auto end = std::chrono::steady_clock::now() + support::kDeadline;
+    while (!what()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      daemon.counters();
+    }
+    return true;
+  }
+  bool used_reaches(unsigned queue, uint16_t index) {
+    return comes_true([&] { return fe.ring(queue).used_idx() == index; });
+  }
+  bool chains_reach(uint64_t count) {
+    return comes_true([&] { return daemon.counters().chains == count; });
+  }
+
+  // Takes every notification that is out. A used entry is seen before its notification: the daemon's loop is
+  // passed once, so that none is still to come.
+  void silence(unsigned queue) {
+    daemon.counters();
+    while (support::signalled(fe.ring(queue).call_fd(), support::Deadline(0))) continue;
+  }
+
   // Queue 0, and nothing else, broke: told on the error descriptor, counted; it works again after a restart.
   void check_broke_queue_0_only() {
     BOOST_TEST(support::signalled(fe.ring(0).err_fd(), support::kDeadline));
