@@ -134,7 +134,10 @@ fs::Expected<fs::SetAttr> Server::to_set(const fuse_setattr_in& in) const {
 fs::Expected<void> Server::setattr(const Request& request, Reply& reply) {
   const auto in = request.arg<fuse_setattr_in>();
   auto set = to_set(in);
-  if (!set) return malformed(static_cast<int>(set.error()), request.head, "attributes to set");
+  if (!set) {
+    return set.error() == fs::Errno{EINVAL} ? malformed(EINVAL, request.head, "attributes to set")
+                                            : tl::make_unexpected(set.error());
+  }
   if ((set->valid & fs::SetAttr::kSize) != 0) {
     TRY_ASSIGN(const fs::Zone zone, zone_of(request.ino));
     if (zone.use == fs::ZoneUse::log) return fs::err(EPERM);

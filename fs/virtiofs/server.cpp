@@ -93,7 +93,10 @@ fs::Expected<Request> Server::admit(const vhost::Chain& chain, const Opcode* op,
     return malformed(EINVAL, head, "no room for the reply");
   }
   auto request = decode(*op, head, reader, args_);
-  if (!request) return malformed(static_cast<int>(request.error()), head, "arguments or names");
+  if (!request) {  // EINVAL is a breach; the rest an honest kernel sends too, a name too long for us among it
+    return request.error() == fs::Errno{EINVAL} ? malformed(EINVAL, head, "arguments or names")
+                                                : tl::make_unexpected(request.error());
+  }
   if (op->node) {
     TRY_ASSIGN(request->ino, node(head.nodeid));
   }
