@@ -146,6 +146,7 @@ BOOST_AUTO_TEST_CASE(dies_with_its_parent, *boost::unit_test::precondition(Needs
     Client client(sys::duplicate(control).value());
     const bool answered = client.info().has_value();
     if (!answered) pid = -1;
+    std::filesystem::remove_all(daemon.dir);  // no destructor will run
     (void)sys::send_with_fds(theirs.get(), sys::as_bytes("x"), std::span(&control, 1));
     (void)sys::write_full(write_end.get(), std::as_bytes(std::span(&pid, 1)));
     ::pause();
