@@ -8,6 +8,7 @@
 
 #include "broker/turn/canonical.h"
 #include "vmm/sys/fd.h"
+#include "vmm/sys/memfd.h"
 
 namespace turnbox::turn {
 
@@ -16,8 +17,6 @@ using sys::Result;
 using sys::Status;
 
 namespace {
-
-constexpr size_t kMostBytes = size_t{1} << 30;
 
 std::string path_of(const std::string& state_dir) { return state_dir + "/checkpoint.json"; }
 
@@ -120,10 +119,14 @@ Result<Checkpoint> read_checkpoint(std::string_view bytes) {
 }
 
 Result<std::optional<Checkpoint>> load_checkpoint(const std::string& state_dir) {
-  const auto bytes = sys::read_file(path_of(state_dir), kMostBytes);
-  if (!bytes && bytes.error().kind == ErrorKind::not_found) return std::optional<Checkpoint>();
-  if (!bytes) return tl::make_unexpected(bytes.error());
-  auto checkpoint = read_checkpoint(*bytes);
+  auto fd = sys::open_fd(path_of(state_dir).c_str(), O_RDONLY);
+  if (!fd && fd.error().kind == ErrorKind::not_found) return std::optional<Checkpoint>();
+  if (!fd) return tl::make_unexpected(std::move(fd).error());
+  TRY_ASSIGN(const size_t size, sys::file_size(fd->get()));
+  std::string bytes(size, '\0');
+  TRY_ASSIGN(const size_t got, sys::read_full(fd->get(), std::as_writable_bytes(std::span(bytes))));
+  bytes.resize(got);
+  auto checkpoint = read_checkpoint(bytes);
   if (!checkpoint) {
     auto error = std::move(checkpoint).error();
     error.text += "; put back a copy, or move it away to go on without its protection";
