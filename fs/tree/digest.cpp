@@ -15,12 +15,10 @@ struct Digester {
   DigestCache::State& cache;
   Meta meta{};
   TreeDigest result{};
-  size_t seen = 0;
   std::vector<sys::Bytes> dirs{};  // the objects of the directories that we are in
 
   bool enter(const Step& step) {
     meta.row(step);
-    ++seen;
     if (step.inode.is_dir()) {
       ++result.dirs;
       dirs.emplace_back();
@@ -145,10 +143,11 @@ void DigestCache::State::begin(uint64_t snapshot) {
 }
 
 // Forgets files that are gone, once they may be half of what is kept.
-void DigestCache::State::prune(const InodeTable& inodes, size_t seen) {
+void DigestCache::State::prune(const InodeTable& inodes) {
   constexpr size_t kFew = 4096;
-  if (files.size() < 2 * seen + kFew) return;
+  if (files.size() < 2 * files_kept + kFew) return;
   std::erase_if(files, [&](const auto& file) { return inodes.find(file.first) == nullptr; });
+  files_kept = files.size();
 }
 
 DigestCache::DigestCache() : state_(std::make_unique<State>()) {}
@@ -169,7 +168,7 @@ Expected<TreeDigest> digest_tree(const Snapshot& snapshot, Ino root, DigestCache
   digester.meta.finish();
   digester.result.kind = kind_of(*inode);
   digester.result.meta = sys::digest_of("file", digester.meta.object().object());
-  state.prune(inodes, digester.seen);
+  state.prune(inodes);
   state.roots[root] = digester.result;
   return digester.result;
 }

@@ -19,6 +19,7 @@ struct DigestCache::State {
     std::vector<ChunkDigest> chunks{};  // of files above one chunk
   };
   std::unordered_map<Ino, FileDigest> files;
+  size_t files_kept = 0;  // by the last prune()
 
   // Of the snapshot digested last: its directories, and the roots that were asked for.
   uint64_t snapshot_id = 0;
@@ -27,7 +28,7 @@ struct DigestCache::State {
 
   const sys::Digest& file(Ino ino, const Inode& inode);
   void begin(uint64_t snapshot);
-  void prune(const InodeTable& inodes, size_t seen);
+  void prune(const InodeTable& inodes);
 };
 
 // The digest of a symlink's or a special file's object, and its bytes.
