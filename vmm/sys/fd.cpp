@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 namespace turnbox::sys {
@@ -74,12 +75,20 @@ Result<size_t> pread_full(int fd, std::span<std::byte> into, size_t offset) {
 
 Result<std::string> read_file(const std::string& path, size_t most) {
   TRY_ASSIGN(Fd fd, open_fd(path.c_str(), O_RDONLY));
-  std::string content(most + 1, '\0');
-  auto got = read_full(fd.get(), std::as_writable_bytes(std::span(content)));
-  if (!got) return context("cannot read " + path, std::move(got).error());
-  if (*got > most) return fail(ErrorKind::limit, path + " is larger than " + std::to_string(most) + " bytes");
-  content.resize(*got);
-  return content;
+  // Grows with what is really there: `most` may be generous.
+  std::string content;
+  size_t piece = 4096;
+  while (content.size() <= most) {
+    const size_t had = content.size();
+    const size_t want = std::min(piece, most + 1 - had);
+    content.resize(had + want);
+    auto got = read_full(fd.get(), std::as_writable_bytes(std::span(content)).subspan(had));
+    if (!got) return context("cannot read " + path, std::move(got).error());
+    content.resize(had + *got);
+    if (*got < want) return content;
+    piece = content.size();
+  }
+  return fail(ErrorKind::limit, path + " is larger than " + std::to_string(most) + " bytes");
 }
 
 Status replace_file(const std::string& path, std::string_view content, unsigned mode) {

@@ -1,8 +1,12 @@
 #include "vmm/sys/bytes.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include <boost/test/unit_test.hpp>
 
 #include "vmm/sys/digest.h"
+#include "vmm/sys/fd.h"
 
 namespace turnbox::sys {
 
@@ -31,6 +35,17 @@ BOOST_AUTO_TEST_CASE(hex_round_trip_and_refusal) {
   BOOST_TEST(!from_hex("0"));
   BOOST_TEST(!from_hex("0G"));
   BOOST_TEST(!from_hex("FF"));
+}
+
+BOOST_AUTO_TEST_CASE(read_file_takes_up_to_the_limit_and_refuses_more) {
+  char name[] = "/tmp/turnbox-test-XXXXXX";
+  const Fd fd(::mkstemp(name));
+  const std::string content(10'000, 'x');
+  BOOST_REQUIRE(write_full(fd.get(), as_bytes(content)));
+  BOOST_TEST((read_file(name, 10'000).value() == content));
+  BOOST_TEST((read_file(name, size_t{1} << 40).value() == content));
+  BOOST_TEST((read_file(name, 9'999).error().kind == ErrorKind::limit));
+  ::unlink(name);
 }
 
 BOOST_AUTO_TEST_CASE(digest_is_prefixed_sha256) {
