@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """What a real guest kernel's caches show of both virtio-fs devices while the host changes the tree: a bare QEMU, the
 modules and kernel of a built image, and turnbox-fsd. What was found stands in docs/decisions/0121-caches.md.
-Exits 77 without an image to boot.
 
 usage: risk_caches.py TURNBOX_FSD CACHES_GUEST
 """
@@ -16,17 +15,15 @@ import sys
 import tempfile
 import threading
 
+import support
+
 FIRST, SECOND = "01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAW"
 LIMIT_S = 240
 
 
 def find_image():
-    places = [os.environ.get("TURNBOX_TEST_STATE", ""), os.environ.get("TURNBOX_STATE", ""), "/var/lib/turnbox"]
-    for place in places:
-        image = os.path.join(place, "images", "default")
-        if place and os.access(image + "/initramfs", os.R_OK) and os.access(image + "/kernel", os.R_OK):
-            return image
-    return None
+    support.prepare_image()
+    return os.path.realpath(f"{support.STATE}/images/default")
 
 
 def cpio_file(name, data):

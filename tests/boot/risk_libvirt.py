@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 
+import support
+
 BASE = tempfile.mkdtemp(prefix="tbrisk-", dir="/tmp")
 PROBE, INIT = BASE + "/domain_probe", sys.argv[2]
 OWN_UID = 1879044096  # below turnbox's own range, above every account
@@ -25,15 +27,8 @@ failures = []
 
 
 def find_kernel():
-    places = [os.environ.get("TURNBOX_TEST_KERNEL", "")]
-    state = os.environ.get("TURNBOX_TEST_STATE", "")
-    if state:
-        places += glob.glob(state + "/images/*/kernel")
-    places += sorted(glob.glob("/boot/vmlinuz-*-cloud-amd64")) + sorted(glob.glob("/boot/vmlinuz-*"))
-    for place in places:
-        if place and os.access(place, os.R_OK):
-            return place
-    return None
+    support.prepare_image()
+    return os.path.realpath(f"{support.STATE}/images/default/kernel")
 
 
 def cpio(name, mode, data=b"", rdev=(0, 0)):
