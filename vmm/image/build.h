@@ -13,6 +13,9 @@
 
 namespace turnbox::image {
 
+// Counted up when a build makes another kernel, module list or root image of the same packages.
+inline constexpr int64_t kBuilderVersion = 2;
+
 struct BuildSpec {
   std::string name = "default";
   std::string suite = "bookworm";

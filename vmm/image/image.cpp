@@ -25,7 +25,7 @@ constexpr size_t kMaxManifest = size_t{1} << 20;
 constexpr std::string_view kBuild = "turnbox image build";
 
 std::string build_command(const std::string& name) {
-  return name == "default" ? std::string(kBuild) : std::string(kBuild) + " --name " + name;
+  return name == "default" ? std::string(kBuild) : std::string(kBuild) + " " + name;
 }
 
 bool is_name(std::string_view text) {

@@ -78,10 +78,14 @@ Result<ImageFile> file_of(const json::value& value) {
 Result<Recipe> recipe_of(const json::object& object) {
   const json::value* value = object.if_contains("recipe");
   if (value == nullptr || !value->is_object()) return fail(ErrorKind::invalid, "recipe is not an object");
-  TRY(only(value->get_object(), {"packages", "suite"}));
+  TRY(only(value->get_object(), {"packages", "suite", "version"}));
   Recipe recipe;
   TRY_ASSIGN(recipe.packages, texts_of(value->get_object(), "packages"));
   TRY_ASSIGN(recipe.suite, text_of(value->get_object(), "suite"));
+  const json::value* version = value->get_object().if_contains("version");
+  if (version == nullptr || !version->is_int64())
+    return fail(ErrorKind::invalid, "version is not an integer");
+  recipe.version = version->get_int64();
   return recipe;
 }
 
@@ -132,7 +136,8 @@ std::string format_manifest(const Manifest& manifest) {
                             {"modules", array_of(manifest.modules)},
                             {"packages", array_of(manifest.packages)},
                             {"recipe", json::object{{"packages", array_of(manifest.recipe.packages)},
-                                                    {"suite", manifest.recipe.suite}}}};
+                                                    {"suite", manifest.recipe.suite},
+                                                    {"version", manifest.recipe.version}}}};
   return json::serialize(object);
 }
 

@@ -24,6 +24,8 @@ struct ImageFile {
 struct Recipe {
   std::string suite;
   std::vector<std::string> packages;  // sorted
+  int64_t version =
+      0;  // of the builder: counted up when it makes another kernel or root of the same packages
   bool operator==(const Recipe&) const = default;
 };
 

@@ -16,9 +16,10 @@ using sys::fail;
 using sys::Result;
 using sys::Status;
 
-// Unpacks, makes it the guest's own, lists its packages, packs. $1 tar, $2 scratch, $3 erofs, $4 package
-// list. Runs as root or as root of a user namespace, where device nodes cannot be made: the guest has
-// devtmpfs.
+// Not compressed: what compression saves on disk it costs at every first read
+// (docs/decisions/0150-guest-boot-time.md). Unpacks, makes it the guest's own, lists its packages, packs. $1
+// tar, $2 scratch, $3 erofs, $4 package list. Runs as root or as root of a user namespace, where device nodes
+// cannot be made: the guest has devtmpfs.
 constexpr const char* kPack = R"(
 set -eu
 rm -rf "$2"
@@ -37,7 +38,7 @@ printf '127.0.0.1 localhost\n127.0.1.1 turnbox\n::1 localhost\n' > etc/hosts
 printf '[safe]\n\tdirectory = *\n' > etc/gitconfig
 dpkg-query --root="$2" -W -f='${Package}=${Version}\n' | LC_ALL=C sort > "$4"
 cd /
-mkfs.erofs -zlz4hc -T "${SOURCE_DATE_EPOCH}" -U 7475726e-626f-4078-8000-000000000001 "$3" "$2" > /dev/null
+mkfs.erofs -T "${SOURCE_DATE_EPOCH}" -U 7475726e-626f-4078-8000-000000000001 "$3" "$2" > /dev/null
 rm -rf "$2"
 )";
 

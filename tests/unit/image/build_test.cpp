@@ -22,7 +22,8 @@ namespace stdfs = std::filesystem;
 
 namespace {
 
-const Recipe kRecipe{"bookworm", {"ca-certificates", "git", "python3"}};
+const Recipe kRecipe{
+    .suite = "bookworm", .packages = {"ca-certificates", "git", "python3"}, .version = kBuilderVersion};
 
 struct Fixture {
   Scratch state;
@@ -86,6 +87,25 @@ BOOST_AUTO_TEST_CASE(the_same_again_is_the_same_image) {
   BOOST_REQUIRE(second);
   BOOST_TEST(phases.empty());
   BOOST_TEST(to_hex(first->digest) == to_hex(second->digest));
+}
+
+BOOST_AUTO_TEST_CASE(new_kernel_words_make_a_new_image_of_the_same_parts) {
+  add_image(state.path(), "default", "root image", kRecipe, {"old"});
+  auto image = build();
+  BOOST_REQUIRE(image);
+  BOOST_TEST(phases.front() == "keep");
+  BOOST_TEST(image->kernel_words == kernel_words(), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(another_builder_version_keeps_nothing) {
+  Recipe older = kRecipe;
+  --older.version;
+  add_image(state.path(), "default", "root image", older, kernel_words());
+  ::setenv("PATH", "/nonexistent", 1);
+  auto image = build();
+  ::setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
+  BOOST_REQUIRE(!image);
+  BOOST_TEST(image.error().text.find("building an image needs ") == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(another_recipe_or_a_damaged_image_is_not_kept) {

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(unknown_images_are_answered_with_what_there_is) {
   add_image(state.path(), "small", "other", {"bookworm", {}});
   BOOST_TEST(error_of(images.find("big")) ==
              "no image big in " + state.path() +
-                 "/images (there are: default, small); build one with: turnbox image build --name big");
+                 "/images (there are: default, small); build one with: turnbox image build big");
   for (const char* name : {"", "..", "a/b", ".stamps", "-x", "Default"}) {
     auto image = images.find(name);
     BOOST_REQUIRE(!image);

@@ -15,7 +15,7 @@ const std::string kGolden =
     R"(","size":"1"},{"name":"kernel","sha256":")" + kB +
     R"(","size":"9007199254740993"},{"name":"root.erofs","sha256":")" + kA +
     R"(","size":"0"}],"format":"turnbox.image.v1","kernel_version":"6.1.0-1-cloud-amd64","kernel_words":["pci=off"],)"
-    R"("modules":["a.ko","b.ko"],"packages":["git=1:2"],"recipe":{"packages":["git"],"suite":"bookworm"}})";
+    R"("modules":["a.ko","b.ko"],"packages":["git=1:2"],"recipe":{"packages":["git"],"suite":"bookworm","version":1}})";
 
 Manifest golden() {
   const auto a = *sys::digest_from_hex(kA);
@@ -26,7 +26,7 @@ Manifest golden() {
           .kernel_words = {"pci=off"},
           .modules = {"a.ko", "b.ko"},
           .packages = {"git=1:2"},
-          .recipe = {.suite = "bookworm", .packages = {"git"}}};
+          .recipe = {.suite = "bookworm", .packages = {"git"}, .version = 1}};
 }
 
 std::string error_after(std::string_view what, std::string_view with) {
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(golden_bytes) {
 
 BOOST_AUTO_TEST_CASE(golden_digest) {
   BOOST_TEST(to_hex(sys::digest_of("image", sys::as_bytes(kGolden))) ==
-             "aa333d2dbb2c7979756b36266dc02b3e626b0644d78ad17e7607f9fc3b4ef7b5");
+             "c153dd941032b85c0869bc064fdb13ac2685505df58602f97e3f4e692492f354");
 }
 
 BOOST_AUTO_TEST_CASE(refusals) {
