@@ -45,10 +45,6 @@ void load_modules() {
 }
 
 void mount_root() {
-  for (int tries = 0; ::access("/dev/vda", F_OK) < 0; ++tries) {
-    if (tries == 400) stop("/dev/vda");
-    ::usleep(5'000);
-  }
   mount_or_stop("erofs", "/dev/vda", "/lower", MS_RDONLY, "");
   mount_or_stop("tmpfs", "tmpfs", "/upper", 0, "mode=0755");
   ::mkdir("/upper/data", 0755);
