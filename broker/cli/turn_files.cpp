@@ -17,7 +17,9 @@ sys::Result<int> enter_files(const Arguments& arguments) {
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const store::StoredRecord stored, opened.ledger.store().load_record(id));
   TRY(turn::list_files(opened.ledger, stored, [](const turn::FileEntry& entry) {
-    std::printf("%c %04o %12llu  %s\n", entry.type, entry.mode, static_cast<unsigned long long>(entry.size),
+    char mode[16] = "----";
+    if (entry.mode) std::snprintf(mode, sizeof mode, "%04o", *entry.mode);
+    std::printf("%c %s %12llu  %s\n", entry.type, mode, static_cast<unsigned long long>(entry.size),
                 printable(entry.path).c_str());
     return true;
   }));

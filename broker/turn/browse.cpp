@@ -72,7 +72,8 @@ Status list_files(Ledger& ledger, const store::StoredRecord& stored,
     const auto show = [&](const Entry& entry) -> Result<bool> {
       TRY_ASSIGN(const uint64_t size, size_of(walk, entry));
       const std::string path = entry.path.empty() ? place.name : place.name + "/" + entry.path;
-      return more = visit({path, entry.type, entry.mode, size, entry.digest});
+      const auto mode = entry.path.empty() ? std::optional<uint32_t>() : std::optional(entry.mode);
+      return more = visit({path, entry.type, mode, size, entry.digest});
     };
     TRY(walk.walk(place.type, place.content, show));
     if (!more) break;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,7 @@ namespace turnbox::turn {
 struct FileEntry {
   std::string path;  // raw bytes: place, '/', path inside it
   char type;         // f d l c b p s
-  uint32_t mode;
+  std::optional<uint32_t> mode;  // empty for a place's own root: its mode stands in the meta only
   uint64_t size;  // of a file's content, a symlink's target; else 0
   sys::Digest digest;
 };
