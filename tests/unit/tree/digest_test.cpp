@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tests/unit/tree/fixture.h"
+#include "vmm/sys/bytes.h"
 
 namespace turnbox::fs {
 namespace {

@@ -1,6 +1,7 @@
 #include "fs/tree/import.h"
 
 #include "tests/unit/tree/fixture.h"
+#include "vmm/sys/bytes.h"
 
 namespace turnbox::fs {
 namespace {
