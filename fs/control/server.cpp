@@ -181,6 +181,9 @@ void Server::flush() {
     for (const auto& fd : next.fds) fds.push_back(fd.get());
     const auto sent = sys::send_some_with_fds(
         socket_.native_handle(), sys::as_bytes(std::string_view(next.line).substr(next.sent)), fds);
+    // The broker may go while there is still something to tell it («device.gone»): its going ends all this
+    // well.
+    if (!sent && sent.error().kind == sys::ErrorKind::unavailable) return end({});
     if (!sent) return end(tl::make_unexpected(sent.error()));
     if (*sent == 0) {
       writing_ = true;

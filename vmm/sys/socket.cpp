@@ -87,6 +87,8 @@ Result<size_t> send_some_with_fds(int fd, ByteSpan bytes, std::span<const int> f
     n = ::sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   } while (n < 0 && errno == EINTR);
   if (n < 0 && errno == EAGAIN) return 0;
+  if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+    return fail(ErrorKind::unavailable, "cannot send: the peer closed the connection");
   if (n < 0) return fail_errno("cannot send");
   return static_cast<size_t>(n);
 }

@@ -35,7 +35,7 @@ struct Received {
 // One sendmsg; all bytes or an error (loops on short counts; descriptors go with the first byte). SIGPIPE
 // never.
 Status send_with_fds(int fd, ByteSpan bytes, std::span<const int> fds = {});
-// One sendmsg that never waits: the bytes taken, 0 when the socket is full. Descriptors go with the first byte.
+// One sendmsg that never waits: the bytes taken, 0 when full; `unavailable` when the peer has gone.
 Result<size_t> send_some_with_fds(int fd, ByteSpan bytes, std::span<const int> fds = {});
 // One recvmsg. An error of kind unavailable means EAGAIN.
 Result<Received> receive_with_fds(int fd, std::span<std::byte> into);
