@@ -19,8 +19,9 @@ using sys::Status;
 
 namespace {
 
-constexpr std::array<const char*, kDbs> kNames{"meta",    "accounts", "projects", "demands", "objects", "segments",
-                                               "records", "chains",   "heads",    "turns",   "keys",    "sandboxes"};
+constexpr std::array<const char*, kDbs> kNames{"meta",    "accounts", "projects", "demands",
+                                               "objects", "segments", "records",  "chains",
+                                               "heads",   "turns",    "keys",     "sandboxes"};
 constexpr unsigned kMaxReaders = 1'024;
 
 // Directories open in this process; LMDB cannot see for itself that it is opened twice.
@@ -33,26 +34,41 @@ OpenDirs& open_dirs() {
   return dirs;
 }
 
-MDB_val val(ByteSpan bytes) { return {bytes.size(), const_cast<std::byte*>(bytes.data())}; }
-ByteSpan span(const MDB_val& value) { return {static_cast<const std::byte*>(value.mv_data), value.mv_size}; }
+MDB_val val(ByteSpan bytes) {
+  return {bytes.size(), const_cast<std::byte*>(bytes.data())};
+}
+ByteSpan span(const MDB_val& value) {
+  return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
+}
 
 // Where LMDB's locks or its shared map cannot be trusted.
 std::string_view bad_file_system(int64_t type) {
   switch (static_cast<uint32_t>(type)) {
-    case 0x6969: return "NFS";
-    case 0x517B: case 0xFF534D42: case 0xFE534D42: return "SMB";
-    case 0x65735546: return "FUSE";
-    case 0x01021997: return "9p";
-    case 0x00C36400: return "Ceph";
-    case 0x5346414F: case 0x6B414653: return "AFS";
-    default: return "";
+    case 0x6969:
+      return "NFS";
+    case 0x517B:
+    case 0xFF534D42:
+    case 0xFE534D42:
+      return "SMB";
+    case 0x65735546:
+      return "FUSE";
+    case 0x01021997:
+      return "9p";
+    case 0x00C36400:
+      return "Ceph";
+    case 0x5346414F:
+    case 0x6B414653:
+      return "AFS";
+    default:
+      return "";
   }
 }
 
 Status make_dir(const std::string& path) {
   if (::mkdir(path.c_str(), 0700) < 0 && errno != EEXIST) {
     if (errno == ENOSPC || errno == EDQUOT) {
-      return sys::fail(ErrorKind::limit, "no space is left to make " + path + "; free some space and run this again");
+      return sys::fail(ErrorKind::limit,
+                       "no space is left to make " + path + "; free some space and run this again");
     }
     const char* why = errno == ENOENT    ? "the directory above it does not exist"
                       : errno == ENOTDIR ? "something above it is no directory"
@@ -63,9 +79,9 @@ Status make_dir(const std::string& path) {
   return {};
 }
 
-// LMDB makes its lock file sparse and writes to it through a mapping: on a full disk that is SIGBUS. So its blocks are
-// allocated first; no more of them than LMDB's own size, which the first opener sets. Only before the environment is
-// open: closing a descriptor of the lock file drops this process's locks on it.
+// LMDB makes its lock file sparse and writes to it through a mapping: on a full disk that is SIGBUS. So its
+// blocks are allocated first; no more of them than LMDB's own size, which the first opener sets. Only before
+// the environment is open: closing a descriptor of the lock file drops this process's locks on it.
 int reserve_lock_file(const std::string& path) {
   constexpr off_t kBytes = off_t{kMaxReaders} * 64;
   const sys::Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -94,12 +110,14 @@ Status sync_dir(const std::string& path) {
 tl::unexpected<sys::Error> Env::failure(int code, std::string_view doing) const {
   struct statvfs fs {};
   // LMDB reports a short write, which is how a disk fills up, as EIO.
-  const bool full = code == ENOSPC || code == EDQUOT ||
-                    (code == EIO && ::statvfs(store_dir_.c_str(), &fs) == 0 && fs.f_bavail * fs.f_frsize < 1'048'576);
+  const bool full =
+      code == ENOSPC || code == EDQUOT ||
+      (code == EIO && ::statvfs(store_dir_.c_str(), &fs) == 0 && fs.f_bavail * fs.f_frsize < 1'048'576);
   if (full) {
-    return sys::fail(ErrorKind::limit, "no space is left for the store in " + state_dir_ +
-                                           ": nothing of this was kept, what was stored before is whole; free some "
-                                           "space there and run it again");
+    return sys::fail(ErrorKind::limit,
+                     "no space is left for the store in " + state_dir_ +
+                         ": nothing of this was kept, what was stored before is whole; free some "
+                         "space there and run it again");
   }
   if (code == EACCES || code == EROFS || code == EPERM) {
     return sys::fail(ErrorKind::unavailable, "the state directory " + state_dir_ + " is not writable (" +
@@ -107,16 +125,17 @@ tl::unexpected<sys::Error> Env::failure(int code, std::string_view doing) const 
                                                  "); choose another with --state DIR or TURNBOX_STATE");
   }
   if (code == MDB_READERS_FULL) {
-    return sys::fail(ErrorKind::unavailable,
-                     "too many turnbox processes read the store in " + state_dir_ + "; try again when some have ended");
+    return sys::fail(ErrorKind::unavailable, "too many turnbox processes read the store in " + state_dir_ +
+                                                 "; try again when some have ended");
   }
-  if (code == MDB_INVALID || code == MDB_VERSION_MISMATCH || code == MDB_CORRUPTED || code == MDB_PAGE_NOTFOUND) {
-    return sys::fail(ErrorKind::invalid, "the store in " + state_dir_ + " is damaged (" + ::mdb_strerror(code) +
-                                             "); put a backup of " + store_dir_ +
+  if (code == MDB_INVALID || code == MDB_VERSION_MISMATCH || code == MDB_CORRUPTED ||
+      code == MDB_PAGE_NOTFOUND) {
+    return sys::fail(ErrorKind::invalid, "the store in " + state_dir_ + " is damaged (" +
+                                             ::mdb_strerror(code) + "); put a backup of " + store_dir_ +
                                              " in its place, or choose another with --state DIR");
   }
-  return sys::fail(ErrorKind::io,
-                   "cannot " + std::string(doing) + " the store in " + state_dir_ + ": " + ::mdb_strerror(code));
+  return sys::fail(ErrorKind::io, "cannot " + std::string(doing) + " the store in " + state_dir_ + ": " +
+                                      ::mdb_strerror(code));
 }
 
 Result<std::unique_ptr<Env>> Env::open(const std::string& state_dir, const OpenOptions& options) {
@@ -126,9 +145,10 @@ Result<std::unique_ptr<Env>> Env::open(const std::string& state_dir, const OpenO
   struct statfs fs {};
   if (::statfs(env->store_dir_.c_str(), &fs) < 0) return sys::fail_errno("cannot look at " + env->store_dir_);
   if (const auto name = bad_file_system(fs.f_type); !name.empty()) {
-    return sys::fail(ErrorKind::refused, "the state directory " + state_dir + " is on " + std::string(name) +
-                                             ", where the store would not be safe; choose one on a local disk with "
-                                             "--state DIR or TURNBOX_STATE");
+    return sys::fail(ErrorKind::refused,
+                     "the state directory " + state_dir + " is on " + std::string(name) +
+                         ", where the store would not be safe; choose one on a local disk with "
+                         "--state DIR or TURNBOX_STATE");
   }
   struct stat st {};
   if (::stat(env->store_dir_.c_str(), &st) < 0) return sys::fail_errno("cannot look at " + env->store_dir_);
@@ -137,7 +157,7 @@ Result<std::unique_ptr<Env>> Env::open(const std::string& state_dir, const OpenO
     if (!open_dirs().ids.insert({st.st_dev, st.st_ino}).second) {
       return sys::fail(ErrorKind::conflict, "the store in " + state_dir + " is open in this process already");
     }
-    env->claimed_ = true;
+    env->claimed_ = {st.st_dev, st.st_ino};
   }
   TRY(env->open_env());
   return env;
@@ -147,9 +167,8 @@ Env::~Env() {
   TURNBOX_ASSERT(live_ == 0);
   close_env();
   if (!claimed_) return;
-  struct stat st {};
   std::lock_guard guard(open_dirs().lock);
-  if (::stat(store_dir_.c_str(), &st) == 0) open_dirs().ids.erase({st.st_dev, st.st_ino});
+  open_dirs().ids.erase(*claimed_);
 }
 
 void Env::close_env() {
@@ -181,11 +200,13 @@ Status Env::open_env() {
     ::mdb_env_info(env_, &info);
     ::mdb_env_stat(env_, &stat);
     const uint64_t used = (uint64_t{info.me_last_pgno} + 1) * stat.ms_psize;
-    // A data file that somebody cut short: reads behind its end must find zeros (and be found out), not SIGBUS.
-    // fallocate never shortens, whatever other processes do meanwhile; pages freed at the end look the same.
+    // A data file that somebody cut short: reads behind its end must find zeros (and be found out), not
+    // SIGBUS. fallocate never shortens, whatever other processes do meanwhile; pages freed at the end look
+    // the same.
     int fd = -1;
     struct stat st {};
-    if (::mdb_env_get_fd(env_, &fd) == 0 && ::fstat(fd, &st) == 0 && static_cast<uint64_t>(st.st_size) < used) {
+    if (::mdb_env_get_fd(env_, &fd) == 0 && ::fstat(fd, &st) == 0 &&
+        static_cast<uint64_t>(st.st_size) < used) {
       if (::fallocate(fd, 0, static_cast<off_t>(used) - 1, 1) < 0 && errno != EOPNOTSUPP) {
         return failure(errno, "open");
       }
@@ -204,8 +225,8 @@ Status Env::open_env() {
 }
 
 Status Env::open_databases() {
-  // First look without writing: opening an existing store must not wait for a writer. The handles' transaction has to
-  // commit for them to stay.
+  // First look without writing: opening an existing store must not wait for a writer. The handles'
+  // transaction has to commit for them to stay.
   for (const bool create : {false, true}) {
     MDB_txn* raw = nullptr;
     if (const int code = ::mdb_txn_begin(env_, nullptr, create ? 0 : MDB_RDONLY, &raw); code != 0) {
@@ -242,14 +263,16 @@ Status Env::check_schema(Txn& txn) {
   TRY_ASSIGN(const auto features, txn.get(Db::meta, sys::as_bytes("features")));
   if (!schema || schema->size() != 4 || !features) return failure(MDB_INVALID, "open");
   const uint32_t version = sys::load_le<uint32_t>(schema->data());
-  const std::string remedy = "; use the turnbox that wrote it, or choose another state directory with --state DIR";
+  const std::string remedy =
+      "; use the turnbox that wrote it, or choose another state directory with --state DIR";
   if (version > kSchemaVersion) {
     return sys::fail(ErrorKind::refused, "the store in " + state_dir_ + " has schema version " +
                                              std::to_string(version) + ", newer than this turnbox knows (" +
                                              std::to_string(kSchemaVersion) + ")" + remedy);
   }
   if (!features->empty()) {  // none is known yet
-    return sys::fail(ErrorKind::refused, "the store in " + state_dir_ + " uses features that this turnbox does not know (" +
+    return sys::fail(ErrorKind::refused, "the store in " + state_dir_ +
+                                             " uses features that this turnbox does not know (" +
                                              std::string(sys::as_text(*features)) + ")" + remedy);
   }
   return {};
@@ -275,13 +298,16 @@ Result<Txn> Env::begin(unsigned flags) {
   }
 }
 
-Result<Txn> Env::begin_read() { return begin(MDB_RDONLY); }
+Result<Txn> Env::begin_read() {
+  return begin(MDB_RDONLY);
+}
 
 Status Env::grow() {
   TURNBOX_ASSERT(live_ == 0);
   MDB_envinfo info{};
   ::mdb_env_info(env_, &info);
-  if (const int code = ::mdb_env_set_mapsize(env_, info.me_mapsize * 2); code != 0) return failure(code, "grow");
+  if (const int code = ::mdb_env_set_mapsize(env_, info.me_mapsize * 2); code != 0)
+    return failure(code, "grow");
   return {};
 }
 

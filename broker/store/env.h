@@ -1,5 +1,5 @@
-// The LMDB environment of one state directory and its transactions: opening, growing, and what each failure means.
-// Private to broker/store.
+// The LMDB environment of one state directory and its transactions: opening, growing, and what each failure
+// means. Private to broker/store.
 //
 // Invariants:
 //  1. A directory is open at most once in a process (LMDB's locks are lost otherwise), and never across fork.
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <lmdb.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <array>
@@ -21,17 +22,31 @@ namespace turnbox::store {
 
 // Numbers index an array; names are in env.cpp and docs/STORE.md.
 enum class Db : uint8_t {
-  meta, accounts, projects, demands, objects, segments, records, chains, heads, turns, keys, sandboxes
+  meta,
+  accounts,
+  projects,
+  demands,
+  objects,
+  segments,
+  records,
+  chains,
+  heads,
+  turns,
+  keys,
+  sandboxes
 };
 inline constexpr size_t kDbs = 12;
 
 class Env;
 
-// One transaction; aborted unless committed. Values returned are valid until the next write in it, or its end.
+// One transaction; aborted unless committed. Values returned are valid until the next write in it, or its
+// end.
 class Txn {
  public:
   Txn(Txn&& other) noexcept
-      : env_(std::exchange(other.env_, nullptr)), txn_(std::exchange(other.txn_, nullptr)), failure_(other.failure_) {}
+      : env_(std::exchange(other.env_, nullptr)),
+        txn_(std::exchange(other.txn_, nullptr)),
+        failure_(other.failure_) {}
   Txn& operator=(Txn&&) = delete;
   ~Txn() { abort(); }
 
@@ -68,7 +83,10 @@ class Env {
  private:
   friend class Txn;
   Env(std::string state_dir, const OpenOptions& options)
-      : state_dir_(std::move(state_dir)), store_dir_(state_dir_ + "/store"), options_(options), pid_(::getpid()) {}
+      : state_dir_(std::move(state_dir)),
+        store_dir_(state_dir_ + "/store"),
+        options_(options),
+        pid_(::getpid()) {}
 
   sys::Status open_env();
   sys::Status open_databases();
@@ -84,8 +102,8 @@ class Env {
   pid_t pid_;
   MDB_env* env_ = nullptr;
   std::array<MDB_dbi, kDbs> dbs_{};
-  int live_ = 0;        // transactions of this process
-  bool claimed_ = false;
+  int live_ = 0;                                    // transactions of this process
+  std::optional<std::pair<dev_t, ino_t>> claimed_;  // the directory, in the list of open ones
 };
 
 }  // namespace turnbox::store

@@ -156,7 +156,8 @@ Bytes write_sandbox(const SandboxRow& row) {
   Bytes value;
   sys::append_le(value, row.created_ns);
   sys::append_le(value, row.ordinal);
-  for (const auto* text : {&row.account, &row.project, &row.demand, &row.runtime_dir}) append_text(value, *text);
+  for (const auto* text : {&row.account, &row.project, &row.demand, &row.runtime_dir})
+    append_text(value, *text);
   return value;
 }
 
@@ -166,7 +167,8 @@ Result<SandboxRow> read_sandbox(std::string_view id, ByteSpan value) {
   row.id = id;
   row.created_ns = reader.take_le<int64_t>().value_or(0);
   row.ordinal = reader.take_le<uint64_t>().value_or(0);
-  for (auto* text : {&row.account, &row.project, &row.demand, &row.runtime_dir}) *text = take_text(reader).value_or("");
+  for (auto* text : {&row.account, &row.project, &row.demand, &row.runtime_dir})
+    *text = take_text(reader).value_or("");
   if (reader.failed()) return bad_row("sandbox " + std::string(id));
   return row;
 }

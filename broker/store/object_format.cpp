@@ -37,17 +37,22 @@ Status each_digest(ByteSpan digests, ObjectKind kind, bool or_chunk,
 }  // namespace
 
 std::string_view name_of(ObjectKind kind) {
-  static constexpr std::array<std::string_view, 7> kNames{"", "chunk", "list", "file", "dir", "symlink", "node"};
+  static constexpr std::array<std::string_view, 7> kNames{"",    "chunk",   "list", "file",
+                                                          "dir", "symlink", "node"};
   TURNBOX_ASSERT(kind >= ObjectKind::chunk && kind <= ObjectKind::node);
   return kNames[static_cast<size_t>(kind)];
 }
 
 ObjectKind kind_of_row(char type) {
   switch (type) {
-    case 'd': return ObjectKind::dir;
-    case 'f': return ObjectKind::file;
-    case 'l': return ObjectKind::symlink;
-    default: return ObjectKind::node;
+    case 'd':
+      return ObjectKind::dir;
+    case 'f':
+      return ObjectKind::file;
+    case 'l':
+      return ObjectKind::symlink;
+    default:
+      return ObjectKind::node;
   }
 }
 

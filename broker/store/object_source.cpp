@@ -14,7 +14,7 @@ using sys::Status;
 
 namespace {
 
-constexpr size_t kStreamHead = 40;                   // kind, zeros, length, digest
+constexpr size_t kStreamHead = 40;                    // kind, zeros, length, digest
 constexpr size_t kMostStreamBytes = size_t{4} << 30;  // of one memfd: a directory of millions may pass 64 MiB
 
 }  // namespace
@@ -99,10 +99,9 @@ Status FileSource::rewind() {
 Result<std::optional<Object>> FileSource::next() {
   if (at_ == made_.size()) return std::optional<Object>();
   const Made& made = made_[at_++];
-  const ByteSpan bytes =
-      made.kind == ObjectKind::chunk
-          ? content_.subspan(static_cast<size_t>(made.offset), static_cast<size_t>(made.size))
-          : ByteSpan(made.bytes);
+  const ByteSpan bytes = made.kind == ObjectKind::chunk ? content_.subspan(static_cast<size_t>(made.offset),
+                                                                           static_cast<size_t>(made.size))
+                                                        : ByteSpan(made.bytes);
   return Object{made.kind, made.digest, bytes};
 }
 

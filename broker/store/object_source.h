@@ -17,8 +17,8 @@ struct Object {
   sys::ByteSpan bytes;  // valid until the next call of the source
 };
 
-// Children come before parents; repeated objects are fine. Called by Store::commit while it holds the store's one
-// write lock, so a source that waits for a peer must have a deadline.
+// Children come before parents; repeated objects are fine. Called by Store::commit while it holds the store's
+// one write lock, so a source that waits for a peer must have a deadline.
 class ObjectSource {
  public:
   virtual ~ObjectSource() = default;
@@ -27,8 +27,9 @@ class ObjectSource {
   virtual sys::Result<std::optional<Object>> next() = 0;  // empty at the end
 };
 
-// Objects out of memfds that hold object streams (docs/WIRE.md, «Object stream»). `fetch` is asked for one memfd after
-// the other (`restart` true: the first one) and answers an empty optional at the end; only one is mapped at a time.
+// Objects out of memfds that hold object streams (docs/WIRE.md, «Object stream»). `fetch` is asked for one
+// memfd after the other (`restart` true: the first one) and answers an empty optional at the end; only one is
+// mapped at a time.
 class StreamSource : public ObjectSource {
  public:
   using Fetch = std::function<sys::Result<std::optional<sys::Fd>>(bool restart)>;
@@ -56,8 +57,8 @@ class JoinedSource : public ObjectSource {
   size_t at_ = 0;
 };
 
-// The objects of one file's content held in memory (an event log): chunks, lists, the file object last. Keeps the
-// digest tables only: `content` must outlive it.
+// The objects of one file's content held in memory (an event log): chunks, lists, the file object last. Keeps
+// the digest tables only: `content` must outlive it.
 class FileSource : public ObjectSource {
  public:
   explicit FileSource(sys::ByteSpan content);
@@ -69,7 +70,7 @@ class FileSource : public ObjectSource {
   struct Made {
     ObjectKind kind;
     sys::Digest digest;
-    sys::Bytes bytes;  // empty for a chunk
+    sys::Bytes bytes;       // empty for a chunk
     uint64_t offset, size;  // of a chunk in the content
   };
   sys::ByteSpan content_;

@@ -29,7 +29,8 @@ Status ObjectWriter::check_children(const Object& object) const {
     }
     if (there) return {};
     return sys::fail(ErrorKind::invalid, "it names " + std::string(name_of(child.kind)) + " " +
-                                             sys::to_hex(child.digest) + ", which this account does not have");
+                                             sys::to_hex(child.digest) +
+                                             ", which this account does not have");
   });
 }
 
@@ -67,6 +68,8 @@ Status ObjectWriter::flush() {
   return {};
 }
 
-Status ObjectWriter::finish() { return buffer_.empty() ? Status() : flush(); }
+Status ObjectWriter::finish() {
+  return buffer_.empty() ? Status() : flush();
+}
 
 }  // namespace turnbox::store

@@ -46,22 +46,23 @@ Result<StoredRecord> Reader::load_record(std::string_view turn_or_prefix) const 
   std::transform(prefix.begin(), prefix.end(), prefix.begin(),
                  [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
   if (prefix.size() < kShortestPrefix) {
-    return sys::fail(ErrorKind::usage, "'" + std::string(turn_or_prefix) +
-                                           "' is too short for a turn id: give at least its first 4 characters");
+    return sys::fail(ErrorKind::usage,
+                     "'" + std::string(turn_or_prefix) +
+                         "' is too short for a turn id: give at least its first 4 characters");
   }
   std::optional<StoredRecord> found;
   TRY(state_->txn.scan(Db::records, as_bytes(prefix), [&](ByteSpan turn, ByteSpan value) -> Result<bool> {
     if (found) {
-      return sys::fail(ErrorKind::usage, "several turns start with '" + prefix + "', among them " + found->turn +
-                                             " and " + std::string(sys::as_text(turn)) +
+      return sys::fail(ErrorKind::usage, "several turns start with '" + prefix + "', among them " +
+                                             found->turn + " and " + std::string(sys::as_text(turn)) +
                                              ": give more characters of the one you mean");
     }
     TRY_ASSIGN(found, read_record_row(sys::as_text(turn), value));
     return prefix.size() < kTurnBytes;
   }));
   if (!found) {
-    return sys::fail(ErrorKind::not_found,
-                     "there is no turn '" + std::string(turn_or_prefix) + "'; `turnbox turn list` shows them");
+    return sys::fail(ErrorKind::not_found, "there is no turn '" + std::string(turn_or_prefix) +
+                                               "'; `turnbox turn list` shows them");
   }
   return std::move(*found);
 }
@@ -70,14 +71,16 @@ Status Reader::list(const std::function<bool(const StoredRecord&)>& visit) const
   return state_->txn.scan(Db::turns, {}, [&](ByteSpan, ByteSpan turn) -> Result<bool> {
     TRY_ASSIGN(const auto value, state_->txn.get(Db::records, turn));
     if (!value) {
-      return sys::fail(ErrorKind::invalid, "the record of turn " + std::string(sys::as_text(turn)) + " is missing");
+      return sys::fail(ErrorKind::invalid,
+                       "the record of turn " + std::string(sys::as_text(turn)) + " is missing");
     }
     TRY_ASSIGN(const StoredRecord row, read_record_row(sys::as_text(turn), *value));
     return visit(row);
   });
 }
 
-Result<StoredRecord> Reader::record_at(std::string_view account, std::string_view demand, uint64_t chain_index) const {
+Result<StoredRecord> Reader::record_at(std::string_view account, std::string_view demand,
+                                       uint64_t chain_index) const {
   const auto missing = [&] {
     return sys::fail(ErrorKind::not_found, "demand '" + std::string(demand) + "' has no record " +
                                                std::to_string(chain_index) + " in its chain");
@@ -129,7 +132,8 @@ Result<uint64_t> Reader::count() const {
   return value && value->size() == 8 ? sys::load_le<uint64_t>(value->data()) : uint64_t{0};
 }
 
-Result<Reader::Found> Reader::object(std::string_view account, const sys::Digest& digest, sys::Bytes& scratch) const {
+Result<Reader::Found> Reader::object(std::string_view account, const sys::Digest& digest,
+                                     sys::Bytes& scratch) const {
   const auto missing = [&] {
     return sys::fail(ErrorKind::not_found, "object " + sys::to_hex(digest) + " is not in the store");
   };
@@ -144,7 +148,8 @@ Result<Reader::Found> Reader::object(std::string_view account, const sys::Digest
   for (uint64_t segment = place.segment;; ++segment, offset = 0) {
     TRY_ASSIGN(const auto bytes, state_->txn.get(Db::segments, segment_key(*number, segment)));
     if (!bytes || bytes->size() <= offset) {
-      return sys::fail(ErrorKind::invalid, "a segment of object " + sys::to_hex(digest) + " is missing or cut");
+      return sys::fail(ErrorKind::invalid,
+                       "a segment of object " + sys::to_hex(digest) + " is missing or cut");
     }
     const size_t part = std::min(bytes->size() - offset, place.length - scratch.size());
     if (part == place.length) return Found{place.kind, bytes->subspan(offset, part)};

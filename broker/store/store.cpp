@@ -43,7 +43,8 @@ Result<AccountNumber> ensure_account(Txn& txn, const std::string& account, int64
   TRY_ASSIGN(const auto found, txn.get(Db::accounts, as_bytes(account)));
   if (found) return sys::load_le<uint32_t>(found->data());
   TRY_ASSIGN(const uint64_t last, counter(txn, "accounts"));
-  if (last == std::numeric_limits<uint32_t>::max()) return sys::fail(ErrorKind::limit, "the store has no account number left");
+  if (last == std::numeric_limits<uint32_t>::max())
+    return sys::fail(ErrorKind::limit, "the store has no account number left");
   sys::Bytes value;
   sys::append_le(value, static_cast<uint32_t>(last + 1));
   sys::append_le(value, now_ns);
@@ -58,8 +59,8 @@ struct Owner {
 };
 
 // Account, project and demand rows, made where missing; conflict when the demand is somebody else's.
-Result<Owner> ensure_demand(Txn& txn, const std::string& account, const std::string& project, const std::string& demand,
-                            int64_t now_ns) {
+Result<Owner> ensure_demand(Txn& txn, const std::string& account, const std::string& project,
+                            const std::string& demand, int64_t now_ns) {
   TRY(check_name("project", project, kMostName));
   TRY(check_name("demand", demand, kMostDemand));
   Owner owner;
@@ -133,9 +134,12 @@ Result<Store> Store::open(const std::string& state_dir, const OpenOptions& optio
   return Store(std::move(env));
 }
 
-const std::string& Store::state_dir() const { return env_->state_dir(); }
+const std::string& Store::state_dir() const {
+  return env_->state_dir();
+}
 
-Result<std::vector<sys::Digest>> Store::missing(std::string_view account, std::span<const sys::Digest> digests) {
+Result<std::vector<sys::Digest>> Store::missing(std::string_view account,
+                                                std::span<const sys::Digest> digests) {
   TRY_ASSIGN(const Txn txn, env_->begin_read());
   TRY_ASSIGN(const auto number, txn.get(Db::accounts, as_bytes(account)));
   std::vector<sys::Digest> absent;
@@ -175,8 +179,8 @@ Result<uint64_t> Store::add_sandbox(const SandboxRow& row) {
   const auto refuse_second = [&](sys::ByteSpan id, sys::ByteSpan value) -> Result<bool> {
     TRY_ASSIGN(const SandboxRow other, read_sandbox(sys::as_text(id), value));
     if (other.demand != row.demand && other.id != row.id) return true;
-    return sys::fail(ErrorKind::conflict,
-                     "demand '" + other.demand + "' has a sandbox already, " + other.id + " in " + other.runtime_dir);
+    return sys::fail(ErrorKind::conflict, "demand '" + other.demand + "' has a sandbox already, " + other.id +
+                                              " in " + other.runtime_dir);
   };
   const auto body = [&](Txn& txn) -> Status {
     TRY(txn.scan(Db::sandboxes, {}, refuse_second));

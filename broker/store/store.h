@@ -1,15 +1,20 @@
-// The store: one LMDB environment in `<state>/store` that keeps registry rows, objects and records (docs/STORE.md).
+// The store: one LMDB environment in `<state>/store` that keeps registry rows, objects and records
+// (docs/STORE.md).
 //
-// The only user of lmdb.h. It knows neither JSON nor signatures: broker/turn gives it finished record bytes (see
-// turn/ledger.h, which is what most callers want).
+// The only user of lmdb.h. It knows neither JSON nor signatures: broker/turn gives it finished record bytes
+// (see turn/ledger.h, which is what most callers want).
 //
-// Any number of processes may open one state directory; LMDB's writer lock makes their commits follow each other.
-// Within a process a Store belongs to one thread, and a state directory is open once (a second open is `conflict`).
+// Any number of processes may open one state directory; LMDB's writer lock makes their commits follow each
+// other. Within a process a Store belongs to one thread, and a state directory is open once (a second open is
+// `conflict`).
 //
 // Invariants:
-//  1. One write transaction per ended turn: after a crash at any instant the turn is there whole, or not at all.
-//  2. Every object in the index was hashed here, and everything that it names is in the index of the same account.
-//  3. Keys of objects, segments and chains start with the account's number: a digest that one account stored is
+//  1. One write transaction per ended turn: after a crash at any instant the turn is there whole, or not at
+//  all.
+//  2. Every object in the index was hashed here, and everything that it names is in the index of the same
+//  account.
+//  3. Keys of objects, segments and chains start with the account's number: a digest that one account stored
+//  is
 //     unknown to every other.
 //  4. Never across fork: a process that was forked without exec and touches a Store aborts. Spawning programs
 //     (sys::Process) is fine at any time; LMDB's descriptors are close-on-exec.
@@ -92,8 +97,8 @@ class Reader;  // a read transaction
 
 class Store {
  public:
-  // Makes `<state>` and `<state>/store` (mode 0700) where missing. Refuses, with one sentence: a directory that is
-  // not writable, a network or FUSE file system, a schema or feature that this program does not know.
+  // Makes `<state>` and `<state>/store` (mode 0700) where missing. Refuses, with one sentence: a directory
+  // that is not writable, a network or FUSE file system, a schema or feature that this program does not know.
   static sys::Result<Store> open(const std::string& state_dir, const OpenOptions& options = {});
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -102,12 +107,14 @@ class Store {
   const std::string& state_dir() const;
 
   // Of the digests given, those that the account does not have, in order. An account nobody used has none.
-  sys::Result<std::vector<sys::Digest>> missing(std::string_view account, std::span<const sys::Digest> digests);
+  sys::Result<std::vector<sys::Digest>> missing(std::string_view account,
+                                                std::span<const sys::Digest> digests);
 
-  // The one write transaction of an ended turn: registry rows, new objects, record, chain. `finish` is called inside
-  // it, after the objects, to make the record; it may be called again when the map had to grow. Errors: conflict (the
-  // turn is stored already; the demand belongs to another account), invalid (an object whose bytes have another
-  // digest, or that names something unknown), limit (the disk is full: nothing was kept, later commits work).
+  // The one write transaction of an ended turn: registry rows, new objects, record, chain. `finish` is called
+  // inside it, after the objects, to make the record; it may be called again when the map had to grow.
+  // Errors: conflict (the turn is stored already; the demand belongs to another account), invalid (an object
+  // whose bytes have another digest, or that names something unknown), limit (the disk is full: nothing was
+  // kept, later commits work).
   using Finish = std::function<sys::Result<SignedRecord>(const ChainPlace&)>;
   sys::Result<ChainPlace> commit(const TurnKey& key, std::span<const Root> roots, ObjectSource& objects,
                                  const Finish& finish);
@@ -117,8 +124,8 @@ class Store {
   sys::Status erase_sandbox(const std::string& id);
   sys::Result<std::vector<SandboxRow>> sandboxes();
 
-  // One consistent view of the store, for everything else. Keep it short: while it lives, the file cannot re-use
-  // freed pages. No commit may run in this process while a Reader lives.
+  // One consistent view of the store, for everything else. Keep it short: while it lives, the file cannot
+  // re-use freed pages. No commit may run in this process while a Reader lives.
   sys::Result<Reader> read();
 
   // Shorthands of a Reader that lives for one call.
@@ -137,11 +144,13 @@ class Reader {
   Reader& operator=(Reader&&) noexcept;
   ~Reader();
 
-  // By turn id, or by a prefix of at least 4 characters that only one turn has (not_found, or usage when several do).
+  // By turn id, or by a prefix of at least 4 characters that only one turn has (not_found, or usage when
+  // several do).
   sys::Result<StoredRecord> load_record(std::string_view turn_or_prefix) const;
   // Oldest first; the visitor returns false to stop.
   sys::Status list(const std::function<bool(const StoredRecord&)>& visit) const;
-  sys::Result<StoredRecord> record_at(std::string_view account, std::string_view demand, uint64_t chain_index) const;
+  sys::Result<StoredRecord> record_at(std::string_view account, std::string_view demand,
+                                      uint64_t chain_index) const;
   sys::Result<StoredRecord> record_number(uint64_t sequence) const;
   sys::Result<std::vector<Head>> heads() const;  // sorted by account, then demand
   sys::Result<uint64_t> count() const;           // records ever committed

@@ -88,7 +88,8 @@ Status cat(Ledger& ledger, const store::StoredRecord& stored, std::string_view p
   ObjectWalk walk(reader, stored.account);
   for (const Place& place : places_of(record.draft)) {
     if (path != place.name && !path.starts_with(place.name + "/")) continue;
-    TRY_ASSIGN(const auto entry, find(walk, place, path.substr(std::min(path.size(), place.name.size() + 1))));
+    TRY_ASSIGN(const auto entry,
+               find(walk, place, path.substr(std::min(path.size(), place.name.size() + 1))));
     if (!entry) break;
     if (entry->type == 'f') return walk.content(entry->digest, sink);
     if (entry->type == 'l') {
@@ -96,7 +97,8 @@ Status cat(Ledger& ledger, const store::StoredRecord& stored, std::string_view p
       TRY_ASSIGN(const sys::ByteSpan target, walk.read(store::ObjectKind::symlink, entry->digest, scratch));
       return sink(target);
     }
-    return sys::fail(ErrorKind::usage, "'" + std::string(path) + "' is no file: `turnbox turn files` lists what is below it");
+    return sys::fail(ErrorKind::usage,
+                     "'" + std::string(path) + "' is no file: `turnbox turn files` lists what is below it");
   }
   return sys::fail(ErrorKind::not_found, "turn " + stored.turn + " has no '" + std::string(path) +
                                              "'; `turnbox turn files` lists what it has");

@@ -20,13 +20,27 @@ void write_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\b': out += "\\b"; break;
-      case '\t': out += "\\t"; break;
-      case '\n': out += "\\n"; break;
-      case '\f': out += "\\f"; break;
-      case '\r': out += "\\r"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += "\\u00";
@@ -41,16 +55,21 @@ void write_string(std::string& out, std::string_view text) {
 }
 
 bool good_key(std::string_view key) {
-  return key == "b16" ||
-         (!key.empty() && std::all_of(key.begin(), key.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; }));
+  return key == "b16" || (!key.empty() && std::all_of(key.begin(), key.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || c == '_';
+         }));
 }
 
-// Numbers that are not int64, and duplicate keys, change on the way back and so fail the comparison in read().
+// Numbers that are not int64, and duplicate keys, change on the way back and so fail the comparison in
+// read().
 Json convert(const boost::json::value& value) {
   switch (value.kind()) {
-    case boost::json::kind::bool_: return value.get_bool();
-    case boost::json::kind::int64: return value.get_int64();
-    case boost::json::kind::string: return std::string(value.get_string());
+    case boost::json::kind::bool_:
+      return value.get_bool();
+    case boost::json::kind::int64:
+      return value.get_int64();
+    case boost::json::kind::string:
+      return std::string(value.get_string());
     case boost::json::kind::array: {
       Json::Array array;
       for (const auto& item : value.get_array()) array.push_back(convert(item));
@@ -61,7 +80,8 @@ Json convert(const boost::json::value& value) {
       for (const auto& item : value.get_object()) object.emplace(item.key(), convert(item.value()));
       return object;
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -78,11 +98,13 @@ Status Json::write_to(std::string& out) const {
     out += *truth ? "true" : "false";
   } else if (const int64_t* number = get<int64_t>()) {
     if (*number > kMostInteger || *number < -kMostInteger) {
-      return sys::fail(ErrorKind::invalid, "the number " + std::to_string(*number) + " does not fit canonical JSON");
+      return sys::fail(ErrorKind::invalid,
+                       "the number " + std::to_string(*number) + " does not fit canonical JSON");
     }
     out += std::to_string(*number);
   } else if (const auto* text = get<std::string>()) {
-    if (!sys::is_utf8(*text)) return sys::fail(ErrorKind::invalid, "text that is not UTF-8 does not fit JSON");
+    if (!sys::is_utf8(*text))
+      return sys::fail(ErrorKind::invalid, "text that is not UTF-8 does not fit JSON");
     write_string(out, *text);
   } else if (const auto* array = get<Array>()) {
     out += '[';

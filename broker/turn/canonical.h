@@ -1,5 +1,5 @@
-// Canonical JSON (RFC 8785) of the part that turnbox's formats use: objects with keys [a-z_]+ (and b16), arrays,
-// strings, booleans, null, integers within ±(2^53−1). Pure; any thread.
+// Canonical JSON (RFC 8785) of the part that turnbox's formats use: objects with keys [a-z_]+ (and b16),
+// arrays, strings, booleans, null, integers within ±(2^53−1). Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,9 @@ class Json {
   ~Json();
 
   template <typename T>
-  const T* get() const { return std::get_if<T>(&value_); }
+  const T* get() const {
+    return std::get_if<T>(&value_);
+  }
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
 
   // invalid: an integer beyond ±(2^53−1), text that is not UTF-8, a key that is not [a-z_]+ or b16.

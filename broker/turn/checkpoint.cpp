@@ -18,7 +18,9 @@ using sys::Status;
 
 namespace {
 
-std::string path_of(const std::string& state_dir) { return state_dir + "/checkpoint.json"; }
+std::string path_of(const std::string& state_dir) {
+  return state_dir + "/checkpoint.json";
+}
 
 template <size_t N>
 bool bytes_from(const Json::Object& object, std::string_view name, std::array<std::byte, N>& into) {
@@ -79,7 +81,8 @@ Result<store::Head> read_head(const Json& value) {
 Result<std::string> write_checkpoint(const Checkpoint& checkpoint, const SigningKey& key) {
   const Json inner = inner_of(checkpoint, key.public_key());
   TRY_ASSIGN(const std::string bytes, inner.write());
-  const Signature signature = key.sign(kCheckpointContext, sys::digest_of("checkpoint", sys::as_bytes(bytes)));
+  const Signature signature =
+      key.sign(kCheckpointContext, sys::digest_of("checkpoint", sys::as_bytes(bytes)));
   return Json(Json::Object{{"checkpoint", inner},
                            {"public_key", sys::to_hex(sys::ByteSpan(key.public_key()))},
                            {"signature", sys::to_hex(sys::ByteSpan(signature))}})
@@ -111,8 +114,8 @@ Result<Checkpoint> read_checkpoint(std::string_view bytes) {
   TRY_ASSIGN(const std::string signed_bytes, inner_at->second.write());
   const auto* key = text_in(*inner, "key");
   if (key == nullptr || *key != sys::to_hex(key_id(checkpoint.key)) ||
-      !signature_is_good(checkpoint.key, kCheckpointContext, sys::digest_of("checkpoint", sys::as_bytes(signed_bytes)),
-                         signature)) {
+      !signature_is_good(checkpoint.key, kCheckpointContext,
+                         sys::digest_of("checkpoint", sys::as_bytes(signed_bytes)), signature)) {
     return malformed("has a wrong signature");
   }
   return checkpoint;
@@ -140,7 +143,8 @@ Result<std::vector<std::string>> lost_since(const Checkpoint& checkpoint, const 
   TRY_ASSIGN(const uint64_t count, reader.count());
   if (count < checkpoint.count) {
     lost.push_back("the store has " + std::to_string(count) + " records, the checkpoint counts " +
-                   std::to_string(checkpoint.count) + ": " + std::to_string(checkpoint.count - count) + " are missing");
+                   std::to_string(checkpoint.count) + ": " + std::to_string(checkpoint.count - count) +
+                   " are missing");
   }
   // It was written by whoever made the last record that it counts.
   const auto last = reader.record_number(checkpoint.count);
@@ -151,8 +155,8 @@ Result<std::vector<std::string>> lost_since(const Checkpoint& checkpoint, const 
   for (const auto& head : checkpoint.heads) {
     const auto found = reader.record_at(head.account, head.demand, head.chain_index);
     if (found && found->record.digest == head.record) continue;
-    lost.push_back("demand '" + head.demand + "': record " + std::to_string(head.chain_index) + " of its chain " +
-                   (found ? "is another one than the checkpoint says" : "is missing"));
+    lost.push_back("demand '" + head.demand + "': record " + std::to_string(head.chain_index) +
+                   " of its chain " + (found ? "is another one than the checkpoint says" : "is missing"));
   }
   return lost;
 }

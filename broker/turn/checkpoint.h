@@ -26,7 +26,8 @@ sys::Result<std::optional<Checkpoint>> load_checkpoint(const std::string& state_
 // What of the checkpoint is not in the store: empty when all of it is (the store may be ahead).
 sys::Result<std::vector<std::string>> lost_since(const Checkpoint& checkpoint, const store::Reader& reader);
 
-// Under the lock, from a fresh look at the store. conflict: records are lost; the checkpoint is left as it is.
+// Under the lock, from a fresh look at the store. conflict: records are lost; the checkpoint is left as it
+// is.
 sys::Status advance_checkpoint(store::Store& store, const SigningKey& key);
 
 }  // namespace turnbox::turn

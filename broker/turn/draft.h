@@ -1,5 +1,5 @@
-// Everything that the run path collects about one turn: what the record will say (docs/RECORD.md, «Fields»), without
-// the chain fields, which are filled inside the commit. Plain values; owned by whoever runs the turn.
+// Everything that the run path collects about one turn: what the record will say (docs/RECORD.md, «Fields»),
+// without the chain fields, which are filled inside the commit. Plain values; owned by whoever runs the turn.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace turnbox::turn {
 
-// Why something is not in the record: one sentence, never empty.
+// Why something is not in the record: one sentence. (In this and `detail`, bytes that are not UTF-8 become
+// '?'.)
 struct NotCaptured {
   std::string reason = "the turn ended before this was captured";
 };
@@ -27,7 +28,8 @@ struct TreeRef {
 };
 using TreeCapture = std::variant<NotCaptured, TreeRef>;
 
-// The event log: digest of the `file` object over its bytes (store::FileSource makes its objects), and its lines.
+// The event log: digest of the `file` object over its bytes (store::FileSource makes its objects), and its
+// lines.
 struct EventsRef {
   sys::Digest digest;
   uint64_t count = 0;
@@ -50,12 +52,13 @@ struct Stage {
   std::string name;               // "run"
   std::vector<std::string> argv;  // any bytes but NUL
   std::string cwd;
-  std::vector<std::pair<std::string, std::string>> env;  // what the caller gave (--env), in order; recorded in full
+  std::vector<std::pair<std::string, std::string>>
+      env;  // what the caller gave (--env), in order; recorded in full
   uint32_t uid = 0, gid = 0;
   std::vector<std::string> inputs;  // names of turn inputs that it saw
   TreeCapture outputs;
-  std::optional<StageExit> exit;                // empty: the command never started, or its end was not seen
-  std::optional<int64_t> begun_ns, ended_ns;    // CLOCK_REALTIME of the host
+  std::optional<StageExit> exit;              // empty: the command never started, or its end was not seen
+  std::optional<int64_t> begun_ns, ended_ns;  // CLOCK_REALTIME of the host
 };
 
 struct Input {
@@ -63,8 +66,8 @@ struct Input {
   TreeCapture tree;
 };
 
-// What the record covers; each word at most once over the three lists, e.g. captured: workspace, inputs, outputs,
-// events; denied: network; unknown: clock, randomness.
+// What the record covers; each word at most once over the three lists, e.g. captured: workspace, inputs,
+// outputs, events; denied: network; unknown: clock, randomness.
 struct CaptureManifest {
   std::vector<std::string> captured, denied, unknown;
   std::optional<bool> flushed;  // the guest's flush finished in time; empty: never asked
@@ -79,14 +82,14 @@ struct Draft {
 
   TurnStatus status = TurnStatus::failed;
   Reason reason = Reason::infrastructure;
-  std::string detail;  // one sentence for a person, UTF-8; may be empty
+  std::string detail;  // one sentence for a person; may be empty
 
   int64_t started_ns = 0;            // turnbox began to work on the turn
   std::optional<int64_t> booted_ns;  // the guest answered
   int64_t ended_ns = 0;
 
-  std::optional<std::string> tier_asked;  // "hardware", "emulated"; empty: the best there is
-  std::string tier_given;                 // "hardware", "emulated"
+  std::optional<std::string> tier_asked;     // "hardware", "emulated"; empty: the best there is
+  std::string tier_given;                    // "hardware", "emulated"
   std::optional<sys::Digest> image, kernel;  // the digests that name them
   bool sandbox_fresh = true;
   uint64_t sandbox_ordinal = 1;

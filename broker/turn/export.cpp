@@ -26,7 +26,8 @@ class Tar {
 
   Status add(const std::string& name, ByteSpan bytes) {
     TURNBOX_ASSERT(name.size() < 100);
-    if (bytes.size() >= uint64_t{1} << 33) return sys::fail(ErrorKind::limit, name + " is too large for a ustar archive");
+    if (bytes.size() >= uint64_t{1} << 33)
+      return sys::fail(ErrorKind::limit, name + " is too large for a ustar archive");
     std::array<char, kBlock> head{};
     const auto field = [&](size_t at, const char* format, auto value) {
       std::snprintf(head.data() + at, kBlock - at, format, value);
@@ -69,7 +70,8 @@ class Tar {
 };
 
 // Everything that can be reached, each object hashed, by digest.
-Result<std::vector<std::pair<sys::Digest, store::ObjectKind>>> reachable(ObjectWalk& walk, const Draft& draft) {
+Result<std::vector<std::pair<sys::Digest, store::ObjectKind>>> reachable(ObjectWalk& walk,
+                                                                         const Draft& draft) {
   std::vector<std::pair<sys::Digest, store::ObjectKind>> found;
   std::unordered_set<sys::Digest> known;
   std::vector<store::Root> todo = roots_of(draft);

@@ -19,11 +19,38 @@ Status refuse_lost_records(store::Store& store) {
   if (!checkpoint) return {};
   TRY_ASSIGN(const auto lost, lost_since(*checkpoint, reader));
   if (lost.empty()) return {};
-  return sys::fail(ErrorKind::conflict, "the store in " + store.state_dir() + " is behind its checkpoint (" +
-                                            lost.front() +
-                                            "): put a newer copy of the store back, or, to go on without what is "
-                                            "lost, move " +
-                                            store.state_dir() + "/checkpoint.json away");
+  return sys::fail(ErrorKind::conflict,
+                   "the store in " + store.state_dir() + " is behind its checkpoint (" + lost.front() +
+                       "): put a newer copy of the store back, or, to go on without what is "
+                       "lost, move " +
+                       store.state_dir() + "/checkpoint.json away");
+}
+
+// Sentences for people may quote anything, a guest's console included; they must not cost the turn its
+// record.
+void make_plain(std::string& text) {
+  if (sys::is_utf8(text)) return;
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) >= 0x80) c = '?';
+  }
+}
+
+template <typename Capture>
+void make_plain(Capture& capture) {
+  auto* why = std::get_if<NotCaptured>(&capture);
+  if (why == nullptr) return;
+  if (why->reason.empty()) why->reason = NotCaptured{}.reason;
+  make_plain(why->reason);
+}
+
+Draft with_plain_sentences(Draft draft) {
+  make_plain(draft.detail);
+  make_plain(draft.workspace_before);
+  make_plain(draft.workspace_after);
+  make_plain(draft.events);
+  for (Input& input : draft.inputs) make_plain(input.tree);
+  for (Stage& stage : draft.stages) make_plain(stage.outputs);
+  return draft;
 }
 
 }  // namespace
@@ -33,7 +60,8 @@ Result<Ledger> Ledger::open(const std::string& state_dir, const store::OpenOptio
   return Ledger(std::move(store));
 }
 
-Result<Committed> Ledger::commit(const Draft& draft, store::ObjectSource& objects) {
+Result<Committed> Ledger::commit(const Draft& given, store::ObjectSource& objects) {
+  const Draft draft = with_plain_sentences(given);
   TRY_ASSIGN(const SigningKey key, SigningKey::load_or_make(store_.state_dir()));
   TRY(refuse_lost_records(store_));
   Committed committed;

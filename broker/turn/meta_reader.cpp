@@ -37,7 +37,8 @@ Status MetaReader::feed(sys::ByteSpan bytes) {
     const auto row = take(reader);
     if (!row) break;  // the rest of it comes with the next piece
     if (row->mtime_nsec >= 1'000'000'000 || row->mode > 07777) {
-      return sys::fail(ErrorKind::invalid, "the meta row of '" + row->path + "' has an impossible time or mode");
+      return sys::fail(ErrorKind::invalid,
+                       "the meta row of '" + row->path + "' has an impossible time or mode");
     }
     used = pending_.size() - reader.remaining();
     TRY(visit_(*row));

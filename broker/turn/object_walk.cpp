@@ -31,11 +31,13 @@ Result<ByteSpan> ObjectWalk::read(ObjectKind kind, const Digest& digest, Bytes& 
   const auto what = [&] { return std::string(store::name_of(kind)) + " " + sys::to_hex(digest); };
   auto found = reader_.object(account_, digest, scratch);
   if (!found) {
-    if (found.error().kind == ErrorKind::not_found) return sys::fail(ErrorKind::invalid, what() + " is missing");
+    if (found.error().kind == ErrorKind::not_found)
+      return sys::fail(ErrorKind::invalid, what() + " is missing");
     return sys::context(what(), std::move(found).error());
   }
   if (found->kind != kind) {
-    return sys::fail(ErrorKind::invalid, what() + " is stored as a " + std::string(store::name_of(found->kind)));
+    return sys::fail(ErrorKind::invalid,
+                     what() + " is stored as a " + std::string(store::name_of(found->kind)));
   }
   if (!seen_.contains(digest)) {
     if (sys::digest_of(store::name_of(kind), found->bytes) != digest) {
@@ -99,7 +101,8 @@ Status ObjectWalk::check_row(unsigned height, uint64_t size, ByteSpan digests) {
   if (digests.size() != count * kDigestBytes) {
     return sys::fail(ErrorKind::invalid, "a list has not the digests that the file's size asks for");
   }
-  for (size_t i = 0; i < count; ++i) TRY(check_span(height, std::min(each, size - i * each), digest_at(digests, i)));
+  for (size_t i = 0; i < count; ++i)
+    TRY(check_span(height, std::min(each, size - i * each), digest_at(digests, i)));
   return {};
 }
 
@@ -110,7 +113,8 @@ Status ObjectWalk::check_span(unsigned height, uint64_t size, const Digest& dige
   if (height > 0) {
     TRY(check_row(height - 1, size, bytes));
   } else if (bytes.size() != size) {
-    return sys::fail(ErrorKind::invalid, "chunk " + sys::to_hex(digest) + " has the wrong length for its place");
+    return sys::fail(ErrorKind::invalid,
+                     "chunk " + sys::to_hex(digest) + " has the wrong length for its place");
   }
   spans_.insert({height, size, digest});
   return {};
@@ -129,9 +133,11 @@ Status ObjectWalk::stream(unsigned height, uint64_t size, ByteSpan digests, cons
   for (size_t i = 0; i * kDigestBytes < digests.size(); ++i) {
     const uint64_t part = std::min(each, size - i * each);
     const Digest digest = digest_at(digests, i);
-    TRY_ASSIGN(const ByteSpan bytes, read(height == 0 ? ObjectKind::chunk : ObjectKind::list, digest, scratch));
+    TRY_ASSIGN(const ByteSpan bytes,
+               read(height == 0 ? ObjectKind::chunk : ObjectKind::list, digest, scratch));
     if (height == 0) {
-      if (bytes.size() != part) return sys::fail(ErrorKind::invalid, "a chunk has the wrong length for its place");
+      if (bytes.size() != part)
+        return sys::fail(ErrorKind::invalid, "a chunk has the wrong length for its place");
       TRY(sink(bytes));
       continue;
     }

@@ -1,5 +1,5 @@
-// Reads stored objects and believes nothing: every object is hashed again when it is read. Shared by verify, export
-// and browse. Private to broker/turn.
+// Reads stored objects and believes nothing: every object is hashed again when it is read. Shared by verify,
+// export and browse. Private to broker/turn.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,14 @@ namespace turnbox::turn {
 struct Entry {
   std::string path;  // relative to the root; empty for the root
   char type;
-  uint32_t mode;     // 0 for the root
+  uint32_t mode;  // 0 for the root
   sys::Digest digest;
 };
 
 class ObjectWalk {
  public:
-  ObjectWalk(const store::Reader& reader, std::string account) : reader_(reader), account_(std::move(account)) {}
+  ObjectWalk(const store::Reader& reader, std::string account)
+      : reader_(reader), account_(std::move(account)) {}
 
   // The object's bytes after hashing; `scratch` may hold them. Errors name kind and digest.
   sys::Result<sys::ByteSpan> read(store::ObjectKind kind, const sys::Digest& digest, sys::Bytes& scratch);
@@ -30,7 +31,8 @@ class ObjectWalk {
   // As the store's index says, not checked.
   sys::Result<store::ObjectKind> kind_of(const sys::Digest& digest) const;
 
-  // Depth first, names in byte order; the visitor returns false to stop. Directories are read after they were visited.
+  // Depth first, names in byte order; the visitor returns false to stop. Directories are read after they were
+  // visited.
   using Visit = std::function<sys::Result<bool>(const Entry&)>;
   sys::Status walk(char type, const sys::Digest& root, const Visit& visit);
 

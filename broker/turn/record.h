@@ -1,4 +1,5 @@
-// The record: draft and chain fields to canonical JSON, and back (docs/RECORD.md, «Fields»). Pure; any thread.
+// The record: draft and chain fields to canonical JSON, and back (docs/RECORD.md, «Fields»). Pure; any
+// thread.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@ struct Record {
   sys::Digest key;  // key id: plain SHA-256 of the public key
 };
 
-// Refuses (invalid) a draft that the format cannot hold: numbers beyond 2^53-1, unknown tier, text that is not UTF-8
-// where the format wants text, a reason that does not go with the status.
+// Refuses (invalid) a draft that the format cannot hold: numbers beyond 2^53-1, unknown tier, text that is
+// not UTF-8 where the format wants text, a reason that does not go with the status.
 sys::Result<std::string> write_record(const Record& record);
 // Strict: what it accepts, write_record gives back byte for byte.
 sys::Result<Record> read_record(std::string_view bytes);

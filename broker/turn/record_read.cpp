@@ -12,8 +12,8 @@ using sys::Status;
 
 namespace {
 
-// Takes fields by name. What it does not look at cannot slip through: read_record writes the parsed record again and
-// compares the bytes.
+// Takes fields by name. What it does not look at cannot slip through: read_record writes the parsed record
+// again and compares the bytes.
 class Fields {
  public:
   static Result<Fields> of(const Json& value, std::string_view what) {
@@ -61,7 +61,8 @@ class Fields {
   }
   // Reads a field that may be null.
   template <typename T>
-  Status maybe(std::string_view name, Result<T> (Fields::*read)(std::string_view) const, std::optional<T>& into) const {
+  Status maybe(std::string_view name, Result<T> (Fields::*read)(std::string_view) const,
+               std::optional<T>& into) const {
     TRY_ASSIGN(const Json* value, any(name));
     if (value->is_null()) return {};
     TRY_ASSIGN(into, (this->*read)(name));
@@ -234,9 +235,10 @@ Result<Record> read_record(std::string_view bytes) {
   TRY_ASSIGN(const uint64_t format, fields.count("format"));
   TRY_ASSIGN(const Json::Array features, fields.array("features"));
   if (format != kRecordFormat || !features.empty()) {
-    return sys::fail(ErrorKind::refused, "the record has format " + std::to_string(format) +
-                                             (features.empty() ? "" : " with features") +
-                                             ", which this turnbox does not know; use the turnbox that wrote it");
+    return sys::fail(ErrorKind::refused,
+                     "the record has format " + std::to_string(format) +
+                         (features.empty() ? "" : " with features") +
+                         ", which this turnbox does not know; use the turnbox that wrote it");
   }
   Record record;
   Draft& draft = record.draft;
@@ -254,7 +256,8 @@ Result<Record> read_record(std::string_view bytes) {
   TRY(read_content(fields, draft));
   auto again = write_record(record);
   if (!again) return tl::make_unexpected(std::move(again).error());
-  if (*again != bytes) return sys::fail(ErrorKind::invalid, "the record has a field or value that format 1 has not");
+  if (*again != bytes)
+    return sys::fail(ErrorKind::invalid, "the record has a field or value that format 1 has not");
   return record;
 }
 

@@ -18,11 +18,21 @@ namespace {
 Json integer(uint64_t number) {
   return static_cast<int64_t>(std::min<uint64_t>(number, static_cast<uint64_t>(kMostInteger) + 1));
 }
-Json time_text(int64_t ns) { return std::to_string(ns); }
-Json time_text(const std::optional<int64_t>& ns) { return ns ? time_text(*ns) : Json(); }
-Json hex(const sys::Digest& digest) { return sys::to_hex(digest); }
-Json hex(const std::optional<sys::Digest>& digest) { return digest ? hex(*digest) : Json(); }
-Json not_captured(const NotCaptured& why) { return Json::Object{{"not_captured", why.reason}}; }
+Json time_text(int64_t ns) {
+  return std::to_string(ns);
+}
+Json time_text(const std::optional<int64_t>& ns) {
+  return ns ? time_text(*ns) : Json();
+}
+Json hex(const sys::Digest& digest) {
+  return sys::to_hex(digest);
+}
+Json hex(const std::optional<sys::Digest>& digest) {
+  return digest ? hex(*digest) : Json();
+}
+Json not_captured(const NotCaptured& why) {
+  return Json::Object{{"not_captured", why.reason}};
+}
 
 Json byte_array(const std::vector<std::string>& items) {
   Json::Array array;
@@ -107,14 +117,19 @@ Status check_tree(const TreeCapture& capture, std::string_view what) {
 
 bool reason_fits(TurnStatus status, Reason reason) {
   switch (status) {
-    case TurnStatus::completed: return reason == Reason::none;
-    case TurnStatus::failed: return reason == Reason::command || reason == Reason::infrastructure;
-    case TurnStatus::cancelled: return reason >= Reason::timeout && reason <= Reason::ttl;
+    case TurnStatus::completed:
+      return reason == Reason::none;
+    case TurnStatus::failed:
+      return reason == Reason::command || reason == Reason::infrastructure;
+    case TurnStatus::cancelled:
+      return reason >= Reason::timeout && reason <= Reason::ttl;
   }
   return false;
 }
 
-bool is_tier(std::string_view tier) { return tier == "hardware" || tier == "emulated"; }
+bool is_tier(std::string_view tier) {
+  return tier == "hardware" || tier == "emulated";
+}
 
 Status check_stage(const Stage& item) {
   TRY(check_tree(item.outputs, "the outputs of stage " + item.name));
@@ -131,8 +146,8 @@ Status check_stage(const Stage& item) {
 Status check(const Draft& draft) {
   if (!is_ulid(draft.turn)) return sys::fail(ErrorKind::invalid, "turn id '" + draft.turn + "' is no ULID");
   if (!reason_fits(draft.status, draft.reason)) {
-    return sys::fail(ErrorKind::invalid, "a turn cannot be " + std::string(name_of(draft.status)) + " with reason " +
-                                             std::string(name_of(draft.reason)));
+    return sys::fail(ErrorKind::invalid, "a turn cannot be " + std::string(name_of(draft.status)) +
+                                             " with reason " + std::string(name_of(draft.reason)));
   }
   if (!is_tier(draft.tier_given) || (draft.tier_asked && !is_tier(*draft.tier_asked))) {
     return sys::fail(ErrorKind::invalid, "a tier is neither hardware nor emulated");
@@ -142,7 +157,8 @@ Status check(const Draft& draft) {
   std::set<std::string> names;
   for (const Input& item : draft.inputs) {
     TRY(check_tree(item.tree, "input " + item.name));
-    if (!names.insert(item.name).second) return sys::fail(ErrorKind::invalid, "two inputs are named " + item.name);
+    if (!names.insert(item.name).second)
+      return sys::fail(ErrorKind::invalid, "two inputs are named " + item.name);
   }
   for (const Stage& item : draft.stages) TRY(check_stage(item));
   const auto* why = std::get_if<NotCaptured>(&draft.events);
@@ -152,7 +168,8 @@ Status check(const Draft& draft) {
   std::set<std::string> said;
   for (const auto* list : {&draft.capture.captured, &draft.capture.denied, &draft.capture.unknown}) {
     for (const auto& word : *list) {
-      if (!said.insert(word).second) return sys::fail(ErrorKind::invalid, "the capture manifest says " + word + " twice");
+      if (!said.insert(word).second)
+        return sys::fail(ErrorKind::invalid, "the capture manifest says " + word + " twice");
     }
   }
   return {};
@@ -166,8 +183,8 @@ std::string_view name_of(TurnStatus status) {
 }
 
 std::string_view name_of(Reason reason) {
-  static constexpr std::array<std::string_view, 7> kNames{"none",   "command", "infrastructure", "timeout",
-                                                          "signal", "down",    "ttl"};
+  static constexpr std::array<std::string_view, 7> kNames{
+      "none", "command", "infrastructure", "timeout", "signal", "down", "ttl"};
   return kNames.at(static_cast<size_t>(reason));
 }
 
@@ -210,7 +227,9 @@ Result<std::string> write_record(const Record& record) {
   return whole.write();
 }
 
-sys::Digest record_digest(std::string_view bytes) { return sys::digest_of("record", sys::as_bytes(bytes)); }
+sys::Digest record_digest(std::string_view bytes) {
+  return sys::digest_of("record", sys::as_bytes(bytes));
+}
 
 std::vector<store::Root> roots_of(const Draft& draft) {
   std::vector<store::Root> roots;
@@ -224,7 +243,8 @@ std::vector<store::Root> roots_of(const Draft& draft) {
   add(draft.workspace_after);
   for (const Input& item : draft.inputs) add(item.tree);
   for (const Stage& item : draft.stages) add(item.outputs);
-  if (const auto* ref = std::get_if<EventsRef>(&draft.events)) roots.push_back({store::ObjectKind::file, ref->digest});
+  if (const auto* ref = std::get_if<EventsRef>(&draft.events))
+    roots.push_back({store::ObjectKind::file, ref->digest});
   return roots;
 }
 

@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <openssl/rand.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "vmm/sys/fd.h"
@@ -19,7 +20,9 @@ namespace {
 
 constexpr size_t kSeedBytes = 32;
 
-const unsigned char* uchars(const void* at) { return static_cast<const unsigned char*>(at); }
+const unsigned char* uchars(const void* at) {
+  return static_cast<const unsigned char*>(at);
+}
 
 sys::Bytes message_of(std::string_view context, const sys::Digest& digest) {
   sys::Bytes message;
@@ -48,12 +51,18 @@ Status make_seed(const std::string& dir, const std::string& path) {
   auto write_all = [&]() -> Status {
     TRY(sys::write_full(fd.get(), std::as_bytes(std::span(seed))));
     if (::fsync(fd.get()) < 0) return sys::fail_errno("cannot write " + path);
-    if (::link(beside.c_str(), path.c_str()) < 0 && errno != EEXIST) return sys::fail_errno("cannot make " + path);
+    if (::link(beside.c_str(), path.c_str()) < 0 && errno != EEXIST)
+      return sys::fail_errno("cannot make " + path);
     return {};
   };
   auto made = write_all();
   ::unlink(beside.c_str());
   OPENSSL_cleanse(seed.data(), seed.size());
+  struct statvfs fs {};
+  if (!made && ::statvfs(dir.c_str(), &fs) == 0 && fs.f_bavail == 0) {
+    return sys::fail(ErrorKind::limit, "no space is left to make the signing key " + path +
+                                           ": nothing was kept; free some space there and run it again");
+  }
   if (!made) return made;
   TRY_ASSIGN(const sys::Fd dir_fd, sys::open_fd(dir.c_str(), O_RDONLY | O_DIRECTORY));
   if (::fsync(dir_fd.get()) < 0) return sys::fail_errno("cannot sync " + dir);
@@ -62,9 +71,13 @@ Status make_seed(const std::string& dir, const std::string& path) {
 
 }  // namespace
 
-sys::Digest key_id(const PublicKey& key) { return sys::plain_sha256(key); }
+sys::Digest key_id(const PublicKey& key) {
+  return sys::plain_sha256(key);
+}
 
-void SigningKey::Free::operator()(evp_pkey_st* key) const { EVP_PKEY_free(key); }
+void SigningKey::Free::operator()(evp_pkey_st* key) const {
+  EVP_PKEY_free(key);
+}
 
 Result<SigningKey> SigningKey::load_or_make(const std::string& state_dir) {
   const std::string dir = state_dir + "/keys";
@@ -86,11 +99,12 @@ Result<SigningKey> SigningKey::from_seed(std::string_view seed, const std::strin
     key.key_.reset(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, uchars(seed.data()), seed.size()));
   }
   size_t length = key.public_.size();
-  if (!key.key_ || EVP_PKEY_get_raw_public_key(key.key_.get(), reinterpret_cast<unsigned char*>(key.public_.data()),
-                                               &length) != 1) {
-    return sys::fail(ErrorKind::invalid, "the signing key " + path +
-                                             " is not the 32 bytes of an Ed25519 seed; put back a copy, or move it "
-                                             "away to have a new one made");
+  if (!key.key_ || EVP_PKEY_get_raw_public_key(
+                       key.key_.get(), reinterpret_cast<unsigned char*>(key.public_.data()), &length) != 1) {
+    return sys::fail(ErrorKind::invalid,
+                     "the signing key " + path +
+                         " is not the 32 bytes of an Ed25519 seed; put back a copy, or move it "
+                         "away to have a new one made");
   }
   return key;
 }

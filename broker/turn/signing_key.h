@@ -1,6 +1,7 @@
 // The store's Ed25519 key: `<state>/keys/record.ed25519`, 32 bytes of seed, mode 0600, made at first use.
 //
-// Signatures are over a context, a NUL and 32 bytes of digest, so that one made for a record says nothing elsewhere.
+// Signatures are over a context, a NUL and 32 bytes of digest, so that one made for a record says nothing
+// elsewhere.
 #pragma once
 
 #include <array>
@@ -24,7 +25,8 @@ sys::Digest key_id(const PublicKey& key);  // plain SHA-256
 
 class SigningKey {
  public:
-  // Two processes that come at once end with one key: it is written beside and linked into place, never replaced.
+  // Two processes that come at once end with one key: it is written beside and linked into place, never
+  // replaced.
   static sys::Result<SigningKey> load_or_make(const std::string& state_dir);
 
   const PublicKey& public_key() const { return public_; }

@@ -47,8 +47,8 @@ std::optional<Record> check_record(const store::StoredRecord& stored, Findings& 
 }
 
 // The chain of one demand from its start up to `last`.
-Status check_chain(const store::Reader& reader, const std::string& account, const std::string& demand, uint64_t last,
-                   Findings& findings) {
+Status check_chain(const store::Reader& reader, const std::string& account, const std::string& demand,
+                   uint64_t last, Findings& findings) {
   std::optional<sys::Digest> previous;
   for (uint64_t i = 0; i <= last; ++i) {
     const std::string what = "chain " + demand + "/" + std::to_string(i);
@@ -84,13 +84,16 @@ Status check_checkpoint(const store::Reader& reader, const std::string& state_di
   TRY_ASSIGN(const auto lost, lost_since(**checkpoint, reader));
   for (const auto& text : lost) wrong(findings, "checkpoint", text);
   if (lost.empty() && count > (*checkpoint)->count) {
-    findings.push_back({false, "checkpoint", "it is behind by " + std::to_string(count - (*checkpoint)->count) +
-                                                 "; the next turn brings it up"});
+    findings.push_back(
+        {false, "checkpoint",
+         "it is behind by " + std::to_string(count - (*checkpoint)->count) + "; the next turn brings it up"});
   }
   return {};
 }
 
-std::string shown(const std::string& what, const std::string& path) { return path.empty() ? what : what + ": " + path; }
+std::string shown(const std::string& what, const std::string& path) {
+  return path.empty() ? what : what + ": " + path;
+}
 
 // Content and meta of one tree. Findings instead of errors: the other trees are still worth a look.
 class TreeCheck {
@@ -123,7 +126,8 @@ class TreeCheck {
     } else {
       sys::Bytes scratch;
       const auto kind = store::kind_of_row(entry.type);
-      if (auto bytes = walk_.read(kind, entry.digest, scratch); !bytes) good = tl::make_unexpected(bytes.error());
+      if (auto bytes = walk_.read(kind, entry.digest, scratch); !bytes)
+        good = tl::make_unexpected(bytes.error());
     }
     if (!good) wrong(findings_, shown(what, entry.path), good.error().text);
   }
@@ -132,7 +136,8 @@ class TreeCheck {
     size_t at = 0;
     std::map<uint64_t, std::pair<char, sys::Digest>> inodes;
     MetaReader reader([&](const MetaRow& row) -> Status {
-      if (at == entries_.size() || entries_[at].path != row.path || (at > 0 && entries_[at].mode != row.mode)) {
+      if (at == entries_.size() || entries_[at].path != row.path ||
+          (at > 0 && entries_[at].mode != row.mode)) {
         return sys::fail(ErrorKind::invalid, "the row of '" + row.path + "' does not fit the tree");
       }
       const std::pair object(entries_[at].type, entries_[at].digest);
@@ -147,7 +152,8 @@ class TreeCheck {
       TRY(walk_.check_file(meta));
       TRY(walk_.content(meta, feed));
       TRY(reader.finish());
-      if (at != entries_.size()) return sys::fail(ErrorKind::invalid, "it lacks a row of '" + entries_[at].path + "'");
+      if (at != entries_.size())
+        return sys::fail(ErrorKind::invalid, "it lacks a row of '" + entries_[at].path + "'");
       return {};
     }();
     if (!read) wrong(findings_, what + " meta", read.error().text);
@@ -172,7 +178,8 @@ void check_events(ObjectWalk& walk, const EventsCapture& capture, Findings& find
   }();
   if (!read) return wrong(findings, "events", read.error().text);
   if (lines != ref->count) {
-    wrong(findings, "events", "the log has " + std::to_string(lines) + " lines, the record says " + std::to_string(ref->count));
+    wrong(findings, "events",
+          "the log has " + std::to_string(lines) + " lines, the record says " + std::to_string(ref->count));
   }
 }
 
@@ -192,7 +199,8 @@ Result<Verification> verify(Ledger& ledger, std::string_view turn_or_prefix) {
   Findings own;
   const auto record = check_record(stored, own);
   if (!placed || placed->turn != stored.turn) {
-    wrong(result.findings, "chain", "turn " + stored.turn + " is not at its place in the chain of " + stored.demand);
+    wrong(result.findings, "chain",
+          "turn " + stored.turn + " is not at its place in the chain of " + stored.demand);
     result.findings.insert(result.findings.end(), own.begin(), own.end());
   }
   if (!record) return result;
@@ -220,7 +228,8 @@ Result<std::vector<Finding>> verify_chains(Ledger& ledger) {
   }
   TRY_ASSIGN(const uint64_t count, reader.count());
   if (records != count) {
-    wrong(findings, "store", "it counts " + std::to_string(count) + " records, its chains have " + std::to_string(records));
+    wrong(findings, "store",
+          "it counts " + std::to_string(count) + " records, its chains have " + std::to_string(records));
   }
   TRY(check_checkpoint(reader, ledger.store().state_dir(), findings));
   return findings;

@@ -1,5 +1,5 @@
-// Recomputes everything that a record says from the store's bytes: signature, chain, checkpoint, and every digest that
-// can be reached from it.
+// Recomputes everything that a record says from the store's bytes: signature, chain, checkpoint, and every
+// digest that can be reached from it.
 #pragma once
 
 #include <cstdint>

@@ -7,8 +7,8 @@
 namespace turnbox::turn {
 namespace {
 
-// Digests of second.json: what `snapshot.digest` would have answered. That they are right is for the C++ of fs/tree to
-// show (tree.import, tree.digest); here they are values that go into the record.
+// Digests of second.json: what `snapshot.digest` would have answered. That they are right is for the C++ of
+// fs/tree to show (tree.import, tree.digest); here they are values that go into the record.
 TreeRef tree(store::ObjectKind kind, const char* content, const char* meta) {
   return {kind, *sys::digest_from_hex(content), *sys::digest_from_hex(meta)};
 }
@@ -49,8 +49,9 @@ Draft golden_first() {
 
 Draft golden_second() {
   using store::ObjectKind;
-  const TreeRef before = tree(ObjectKind::dir, "0af8251c5cbcf549ac6df42729a500bb92b880ce0b240efc63d99af6c7734237",
-                              "d057861cedd061326296fb87d0dff1789a4940c15b470d3db71ee5561c539962");
+  const TreeRef before =
+      tree(ObjectKind::dir, "0af8251c5cbcf549ac6df42729a500bb92b880ce0b240efc63d99af6c7734237",
+           "d057861cedd061326296fb87d0dff1789a4940c15b470d3db71ee5561c539962");
   Draft draft;
   draft.turn = "01JZZZZZZZ0000000000000002";
   draft.demand = "golden";
@@ -67,11 +68,13 @@ Draft golden_second() {
   draft.sandbox_fresh = false;
   draft.sandbox_ordinal = (uint64_t{1} << 53) - 1;
   draft.workspace_before = before;
-  draft.workspace_after = tree(ObjectKind::dir, "f795a87d66c4f021d888e69f243f827c9aa93ff5f33114a358d1fe1532b530b8",
-                               "66153f067f107a2c602fe4104c54b6ebccf9d7b92187e323241d1d03a0d7c2f9");
-  draft.inputs = {{"\xfe", before},  // written sorted
-                  {"huge", tree(ObjectKind::file, "ae32a43a7e90c5932f322ef26b4dac3a0156e1e82aaafb939c7661a0e00c505b",
-                                "f98286fb807ba4dc1bbec9fbbd5e978e42ba349a2977dba8a8f0feaa97e27002")}};
+  draft.workspace_after =
+      tree(ObjectKind::dir, "f795a87d66c4f021d888e69f243f827c9aa93ff5f33114a358d1fe1532b530b8",
+           "66153f067f107a2c602fe4104c54b6ebccf9d7b92187e323241d1d03a0d7c2f9");
+  draft.inputs = {
+      {"\xfe", before},  // written sorted
+      {"huge", tree(ObjectKind::file, "ae32a43a7e90c5932f322ef26b4dac3a0156e1e82aaafb939c7661a0e00c505b",
+                    "f98286fb807ba4dc1bbec9fbbd5e978e42ba349a2977dba8a8f0feaa97e27002")}};
   Stage stage;
   stage.name = "run";
   stage.argv = {"sh", "-c", "\"\\\b\f\n\r\t\x01\x7f\xe2\x82\xac\xf0\x9f\x98\x80", "\xff"};

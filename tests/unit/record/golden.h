@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "broker/turn/draft.h"
 #include "broker/store/object_source.h"
+#include "broker/turn/draft.h"
 #include "vmm/sys/fd.h"
 
 namespace turnbox::turn {
@@ -16,7 +16,9 @@ inline std::string golden_dir() {
   return dir;
 }
 
-inline std::string golden(const std::string& name) { return sys::read_file(golden_dir() + "/" + name, 1 << 20).value(); }
+inline std::string golden(const std::string& name) {
+  return sys::read_file(golden_dir() + "/" + name, 1 << 20).value();
+}
 
 // Seed of the golden signing key: bytes 0..31. Puts it where the state directory keeps its key.
 void place_golden_key(const std::string& state_dir);

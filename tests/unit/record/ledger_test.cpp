@@ -57,7 +57,8 @@ Draft another(unsigned number) {
 
 std::string findings_of(const Verification& result) {
   std::string text;
-  for (const auto& finding : result.findings) text += (finding.wrong ? "! " : "  ") + finding.what + ": " + finding.text + "\n";
+  for (const auto& finding : result.findings)
+    text += (finding.wrong ? "! " : "  ") + finding.what + ": " + finding.text + "\n";
   return text;
 }
 
@@ -73,10 +74,11 @@ std::string chain_findings(GoldenState& state) {
   return findings_of({"", {}, 0, 0, verify_chains(ledger).value()});
 }
 
-// Behind the store's back: `change` gets a writable copy of each value of a database, and says whether to keep, put
-// or drop it.
+// Behind the store's back: `change` gets a writable copy of each value of a database, and says whether to
+// keep, put or drop it.
 enum class Change { keep, put, drop };
-unsigned tamper(const std::string& state, const char* db, const std::function<Change(std::string_view key, std::string& value)>& change) {
+unsigned tamper(const std::string& state, const char* db,
+                const std::function<Change(std::string_view key, std::string& value)>& change) {
   MDB_env* env = nullptr;
   MDB_txn* txn = nullptr;
   MDB_dbi dbi = 0;
@@ -152,22 +154,36 @@ BOOST_AUTO_TEST_CASE(a_missing_object_refuses_the_whole_commit) {
   BOOST_TEST(!std::filesystem::exists(dir.path() + "/checkpoint.json"));
 }
 
+BOOST_AUTO_TEST_CASE(a_sentence_that_is_no_text_does_not_cost_the_record) {
+  const TempDir dir;
+  auto ledger = Ledger::open(dir.path());
+  NoObjects none;
+  Draft draft = golden_first();
+  draft.detail = "console: \xff\xfe panic";
+  draft.workspace_after = NotCaptured{""};
+  BOOST_REQUIRE(ledger->commit(draft, none).has_value());
+  const auto record = read_record(ledger->store().load_record(kFirst)->record.bytes);
+  BOOST_TEST(record->draft.detail == "console: ?? panic");
+  BOOST_TEST(std::get<NotCaptured>(record->draft.workspace_after).reason != "");
+}
+
 BOOST_AUTO_TEST_CASE(an_edited_record_is_named) {
   GoldenState state;
   BOOST_TEST(tamper(state.dir.path(), "records", [](std::string_view key, std::string& value) {
-    return key == kFirst && swap_text(value, "signal 9", "signal 8") ? Change::put : Change::keep;
-  }) == 1);
+               return key == kFirst && swap_text(value, "signal 9", "signal 8") ? Change::put : Change::keep;
+             }) == 1);
   const auto result = verified(state);
   BOOST_TEST(!result.good());
-  BOOST_TEST(findings_of(result).find("! record 01JZZZZZZZ0000000000000001: its bytes have another digest") != std::string::npos);
+  BOOST_TEST(findings_of(result).find("! record 01JZZZZZZZ0000000000000001: its bytes have another digest") !=
+             std::string::npos);
   BOOST_TEST(findings_of(result).find("its signature is wrong") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_dropped_record_is_named) {
   GoldenState state;
   BOOST_TEST(tamper(state.dir.path(), "records", [](std::string_view key, std::string&) {
-    return key == kFirst ? Change::drop : Change::keep;
-  }) == 1);
+               return key == kFirst ? Change::drop : Change::keep;
+             }) == 1);
   const auto result = verified(state);
   BOOST_TEST(!result.good());
   BOOST_TEST(findings_of(result).find("! chain golden/0: the record is missing") != std::string::npos);
@@ -176,18 +192,22 @@ BOOST_AUTO_TEST_CASE(a_dropped_record_is_named) {
 BOOST_AUTO_TEST_CASE(a_cut_tail_shows_against_the_checkpoint_and_stops_commits) {
   const TempDir old;
   GoldenState state;
-  const auto copy = std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing;
+  const auto copy =
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing;
   std::filesystem::copy(state.dir.path() + "/store", old.path() + "/store", copy);
   {
     auto ledger = state.open();
     NoObjects none;
     BOOST_REQUIRE(ledger.commit(another(1), none).has_value());
   }
-  std::filesystem::copy(old.path() + "/store", state.dir.path() + "/store", copy);  // the store as it was before
+  std::filesystem::copy(old.path() + "/store", state.dir.path() + "/store",
+                        copy);  // the store as it was before
 
   const auto result = verified(state);
   BOOST_TEST(!result.good());
-  BOOST_TEST(findings_of(result).find("! checkpoint: the store has 2 records, the checkpoint counts 3: 1 are missing") != std::string::npos);
+  BOOST_TEST(findings_of(result).find(
+                 "! checkpoint: the store has 2 records, the checkpoint counts 3: 1 are missing") !=
+             std::string::npos);
   BOOST_TEST(findings_of(result).find("record 2 of its chain is missing") != std::string::npos);
   auto ledger = state.open();
   NoObjects none;
@@ -207,7 +227,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_behind_is_told_and_mended) {
     auto ledger = state.open();
     BOOST_REQUIRE(ledger.commit(another(1), none).has_value());
   }
-  BOOST_REQUIRE(sys::replace_file(state.checkpoint(), old, 0600).has_value());  // as if killed between the steps
+  BOOST_REQUIRE(
+      sys::replace_file(state.checkpoint(), old, 0600).has_value());  // as if killed between the steps
   const auto result = verified(state);
   BOOST_TEST(result.good());
   BOOST_TEST(findings_of(result) == "  checkpoint: it is behind by 1; the next turn brings it up\n");
@@ -229,7 +250,8 @@ BOOST_AUTO_TEST_CASE(an_edited_or_foreign_checkpoint_is_wrong) {
   const TempDir other;
   const auto key = SigningKey::load_or_make(other.path());
   const auto checkpoint = read_checkpoint(good);
-  BOOST_REQUIRE(sys::replace_file(state.checkpoint(), write_checkpoint(*checkpoint, *key).value(), 0600).has_value());
+  BOOST_REQUIRE(
+      sys::replace_file(state.checkpoint(), write_checkpoint(*checkpoint, *key).value(), 0600).has_value());
   BOOST_TEST(findings_of(verified(state)).find("did not sign the last record") != std::string::npos);
 }
 
@@ -255,8 +277,8 @@ BOOST_AUTO_TEST_CASE(an_object_dropped_from_the_index_is_missed) {
   const auto names = read_record(golden("second.json"))->draft;
   const auto root = std::get<TreeRef>(names.workspace_after).content;
   BOOST_TEST(tamper(state.dir.path(), "objects", [&](std::string_view key, std::string&) {
-    return key.substr(4) == sys::as_text(root.bytes) ? Change::drop : Change::keep;
-  }) == 1);
+               return key.substr(4) == sys::as_text(root.bytes) ? Change::drop : Change::keep;
+             }) == 1);
   const auto result = verified(state);
   BOOST_TEST(findings_of(result).find("! workspace after: dir " + sys::to_hex(root) + " is missing") == 0);
   auto ledger = state.open();
@@ -274,7 +296,8 @@ BOOST_AUTO_TEST_CASE(files_are_listed_and_their_bytes_read) {
                   return true;
                 }).has_value());
   const auto entry = [&](std::string_view path) {
-    const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.path == path; });
+    const auto at =
+        std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.path == path; });
     BOOST_REQUIRE_MESSAGE(at != entries.end(), path);
     return *at;
   };
@@ -309,7 +332,8 @@ BOOST_AUTO_TEST_CASE(one_key_is_made_however_many_come_at_once) {
   std::vector<std::thread> threads;
   std::vector<std::string> ids(8);
   for (auto& id : ids) {
-    threads.emplace_back([&] { id = sys::to_hex(key_id(SigningKey::load_or_make(dir.path()).value().public_key())); });
+    threads.emplace_back(
+        [&] { id = sys::to_hex(key_id(SigningKey::load_or_make(dir.path()).value().public_key())); });
   }
   for (auto& thread : threads) thread.join();
   for (const auto& id : ids) BOOST_TEST(id == ids[0]);

@@ -11,7 +11,12 @@ namespace turnbox::turn {
 
 namespace {
 
-Record first_record() { return {golden_first(), 0, {}, *sys::digest_from_hex("56475aa75463474c0285df5dbf2bcab73da651358839e9b77481b2eab107708c")}; }
+Record first_record() {
+  return {golden_first(),
+          0,
+          {},
+          *sys::digest_from_hex("56475aa75463474c0285df5dbf2bcab73da651358839e9b77481b2eab107708c")};
+}
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const auto at = text.find(from);

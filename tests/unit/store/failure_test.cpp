@@ -33,7 +33,8 @@ Started start(std::vector<std::string> args) {
   child.output = sys::Fd(ends[0]);
   const sys::Fd write_end(ends[1]);
   args.insert(args.begin(), program);
-  auto spawned = sys::Process::spawn({.program = program, .argv = args, .env = {}, .fds = {{write_end.get(), 1}}});
+  auto spawned =
+      sys::Process::spawn({.program = program, .argv = args, .env = {}, .fds = {{write_end.get(), 1}}});
   BOOST_REQUIRE(spawned.has_value());
   child.process = std::move(*spawned);
   return child;
@@ -82,7 +83,8 @@ BOOST_AUTO_TEST_CASE(processes_that_commit_at_once_all_land) {
   const TempDir dir;
   std::vector<Started> children;
   // They also race to make the store.
-  for (const char* first : {"100", "200", "300", "400"}) children.push_back(start({"commit", dir.path(), first, "25"}));
+  for (const char* first : {"100", "200", "300", "400"})
+    children.push_back(start({"commit", dir.path(), first, "25"}));
   for (Started& child : children) BOOST_TEST(code_of(child) == 0);
   auto opened = Store::open(dir.path());
   BOOST_REQUIRE(opened.has_value());
@@ -145,9 +147,7 @@ BOOST_AUTO_TEST_CASE(a_directory_that_cannot_be_made_or_written_is_named) {
   BOOST_TEST((below_file.kind == ErrorKind::unavailable));
   BOOST_TEST(below_file.text.find(dir.path() + "/file/state") != std::string::npos);
   if (::geteuid() != 0) return;  // the rest needs another user to fail as
-  {
-    BOOST_REQUIRE(Store::open(dir.path() + "/state").has_value());
-  }
+  { BOOST_REQUIRE(Store::open(dir.path() + "/state").has_value()); }
   auto child = start({"open", dir.path() + "/state"});
   const std::string said = all_of(child);
   BOOST_TEST(code_of(child) == 1);
@@ -163,7 +163,8 @@ BOOST_AUTO_TEST_CASE(a_data_file_that_was_cut_is_an_error_and_no_crash) {
   }
   const std::string data = dir.path() + "/store/data.mdb";
   const auto whole = std::filesystem::file_size(data);
-  for (const uintmax_t left : {whole - 4096, whole / 2, uintmax_t{3 * 4096}, uintmax_t{4096}, uintmax_t{100}}) {
+  for (const uintmax_t left :
+       {whole - 4096, whole / 2, uintmax_t{3 * 4096}, uintmax_t{4096}, uintmax_t{100}}) {
     std::filesystem::resize_file(data, left);
     auto opened = Store::open(dir.path());
     if (!opened) continue;  // one sentence is as good

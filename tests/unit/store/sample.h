@@ -72,7 +72,8 @@ inline TurnKey key_of(unsigned number, std::string demand = "demand", std::strin
 // A turn without objects.
 inline sys::Result<ChainPlace> commit_plain(Store& store, unsigned number, std::string demand = "demand") {
   SampleObjects none;
-  return store.commit(key_of(number, std::move(demand)), {}, none, plain_record("record " + std::to_string(number)));
+  return store.commit(key_of(number, std::move(demand)), {}, none,
+                      plain_record("record " + std::to_string(number)));
 }
 
 }  // namespace turnbox::store

@@ -1,7 +1,8 @@
 // A second process on a state directory, for the tests that need one:
 //   store_child commit STATE FIRST COUNT  commits COUNT turns FIRST, FIRST+1, … of a demand of its own
-//   store_child hang STATE                writes objects inside a commit, says «in» on stdout, and waits to be killed
-//   store_child open STATE                opens the store as user nobody (root only) and prints the error's text
+//   store_child hang STATE                writes objects inside a commit, says «in» on stdout, and waits to
+//   be killed store_child open STATE                opens the store as user nobody (root only) and prints the
+//   error's text
 #include <unistd.h>
 
 #include <cstdio>
@@ -19,7 +20,8 @@ int commit_many(const char* state, unsigned first, unsigned count) {
   for (unsigned i = first; i < first + count; ++i) {
     SampleObjects objects;
     const Root root{ObjectKind::file, objects.add_file("turn " + std::to_string(i))};
-    const auto done = opened->commit(key_of(i, "demand-" + std::to_string(first)), {&root, 1}, objects, plain_record("r"));
+    const auto done =
+        opened->commit(key_of(i, "demand-" + std::to_string(first)), {&root, 1}, objects, plain_record("r"));
     if (!done) return std::fprintf(stderr, "%s\n", done.error().text.c_str()), 1;
   }
   return 0;
@@ -67,7 +69,8 @@ int main(int argc, char** argv) {
   using namespace turnbox::store;
   const std::string verb = argc > 2 ? argv[1] : "";
   if (verb == "commit" && argc == 5) {
-    return commit_many(argv[2], static_cast<unsigned>(std::atoi(argv[3])), static_cast<unsigned>(std::atoi(argv[4])));
+    return commit_many(argv[2], static_cast<unsigned>(std::atoi(argv[3])),
+                       static_cast<unsigned>(std::atoi(argv[4])));
   }
   if (verb == "hang") return hang(argv[2]);
   if (verb == "open") return open_as_nobody(argv[2]);

@@ -156,7 +156,8 @@ BOOST_AUTO_TEST_CASE(an_object_that_names_something_unknown_is_refused) {
   // The right digest under another kind is not the right object.
   SampleObjects mixed;
   const Root as_dir{ObjectKind::dir, mixed.add(ObjectKind::chunk, bytes_of("x"))};
-  BOOST_TEST((opened->commit(key_of(1), {&as_dir, 1}, mixed, plain_record("r")).error().kind == ErrorKind::invalid));
+  BOOST_TEST(
+      (opened->commit(key_of(1), {&as_dir, 1}, mixed, plain_record("r")).error().kind == ErrorKind::invalid));
 }
 
 BOOST_AUTO_TEST_CASE(objects_larger_than_a_segment_come_back_whole) {
@@ -189,7 +190,8 @@ BOOST_AUTO_TEST_CASE(the_map_grows_and_the_source_starts_over) {
   auto opened = Store::open(dir.path(), {.map_bytes = 1 << 20});
   SampleObjects objects;
   std::vector<sys::Digest> digests;
-  for (uint32_t i = 0; i < 100; ++i) digests.push_back(objects.add(ObjectKind::chunk, random_bytes(kChunkBytes, i)));
+  for (uint32_t i = 0; i < 100; ++i)
+    digests.push_back(objects.add(ObjectKind::chunk, random_bytes(kChunkBytes, i)));
   BOOST_REQUIRE(opened->commit(key_of(1), {}, objects, plain_record("r")).has_value());
   BOOST_TEST(objects.rewinds > 1);
   BOOST_TEST(opened->missing("local", digests)->empty());
@@ -217,7 +219,8 @@ BOOST_AUTO_TEST_CASE(names_are_checked) {
   const TempDir dir;
   auto opened = Store::open(dir.path());
   SampleObjects none;
-  for (const char* bad : {"", "Upper", "two--hyphens", "-start", "end-", "sl/ash", "a-name-that-is-far-too-long-to-fit-a-label"}) {
+  for (const char* bad : {"", "Upper", "two--hyphens", "-start", "end-", "sl/ash",
+                          "a-name-that-is-far-too-long-to-fit-a-label"}) {
     const auto refused = opened->commit(key_of(1, bad), {}, none, plain_record("r"));
     BOOST_REQUIRE_MESSAGE(!refused.has_value(), bad);
     BOOST_TEST((refused.error().kind == ErrorKind::invalid));
@@ -256,7 +259,8 @@ BOOST_AUTO_TEST_CASE(a_stream_is_read_over_several_memfds_and_again_from_the_sta
 BOOST_AUTO_TEST_CASE(a_cut_or_unsealed_stream_is_a_breach_of_protocol) {
   const auto first_error = [](sys::Fd fd) {
     auto given = std::make_optional(std::move(fd));
-    StreamSource source([&](bool) -> sys::Result<std::optional<sys::Fd>> { return std::exchange(given, std::nullopt); });
+    StreamSource source(
+        [&](bool) -> sys::Result<std::optional<sys::Fd>> { return std::exchange(given, std::nullopt); });
     BOOST_REQUIRE(source.rewind().has_value());
     const auto next = source.next();
     BOOST_REQUIRE(!next.has_value());
