@@ -217,6 +217,15 @@ Status bind_workspace(uint32_t epoch) {
   return {};
 }
 
+bool flush_devices() {
+  bool good = true;
+  for (const char* path : {kWorkspace, kTurn}) {
+    const Fd directory(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    good = directory && ::syncfs(directory.get()) == 0 && good;
+  }
+  return good;
+}
+
 Result<Fd> accept_host(Fd& listener) {
   sockaddr_vm peer{};
   socklen_t size = sizeof peer;

@@ -29,6 +29,7 @@ sys::Status finish_machine(const BootOptions& options);  // host name, loopback,
 // What Machine needs from here.
 sys::Status set_clock(int64_t clock_ns);
 sys::Status bind_workspace(uint32_t epoch);
+bool flush_devices();  // syncfs of /workspace and /turn; false when either failed
 sys::Result<sys::Fd> accept_host(sys::Fd& listener);  // an empty Fd for a peer that is not the host
 
 inline constexpr const char* kWorkspace = "/workspace";

@@ -33,7 +33,7 @@ sys::Status boot_and_serve() {
   guest::Machine machine{.set_clock = guest::set_clock,
                          .rebind = guest::bind_workspace,
                          .accept = guest::accept_host,
-                         .flush_paths = {guest::kWorkspace, guest::kTurn}};
+                         .flush = guest::flush_devices};
   return guest::Server(std::move(machine), sets, std::move(listener)).run();
 }
 

@@ -1,6 +1,5 @@
 #include "vmm/guest/server.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/utsname.h>
@@ -19,16 +18,6 @@ using sys::Fd;
 using sys::Status;
 
 constexpr std::string_view kOk = "{\"ok\":true}\n";
-
-// In a child, since syncfs may hang for as long as the host's file system does.
-[[noreturn]] void flush_and_exit(const std::vector<std::string>& paths) {
-  int status = 0;
-  for (const std::string& path : paths) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || ::syncfs(fd) < 0) status = 1;
-  }
-  ::_exit(status);
-}
 
 }  // namespace
 
@@ -150,7 +139,7 @@ void Server::handle(Connection& from, const End& request) {
 void Server::handle(Connection& from, const Flush& request) {
   const pid_t pid = ::fork();
   if (pid < 0) return from.answer(refusal_line(kErrorIo, "cannot fork a child that flushes"));
-  if (pid == 0) flush_and_exit(machine_.flush_paths);
+  if (pid == 0) ::_exit(machine_.flush() ? 0 : 1);
   sets_.adopt(pid);
   flushing_.push_back({&from, pid, Clock::now() + request.deadline});
 }

@@ -268,6 +268,18 @@ BOOST_DATA_TEST_CASE(hello_flush_and_nonsense, data::make(kKinds), cgroup) {
   BOOST_TEST(peer.line().find("longer than") != std::string::npos);
 }
 
+BOOST_DATA_TEST_CASE(a_flush_that_fails_or_hangs_says_so, data::make(kKinds), cgroup) {
+  ServerProcess server(cgroup);
+  server.make_flush("broken");
+  BOOST_TEST(server.ask(R"({"op":"flush","deadline_ms":5000})") == R"({"ok":true,"flushed":false})");
+  server.make_flush("stuck");
+  Peer slow = server.connect();
+  slow.send("{\"op\":\"flush\",\"deadline_ms\":300}\n");
+  // Meanwhile others are served, and what they end does not reach the flushing child.
+  BOOST_TEST(run(server, ServerProcess::sh("a", "echo hi")).out == "hi\n");
+  BOOST_TEST(slow.line() == R"({"ok":true,"flushed":false})");
+}
+
 BOOST_DATA_TEST_CASE(power_off_ends_execs_and_the_server, data::make(kKinds), cgroup) {
   ServerProcess server(cgroup);
   const std::string mark = "86" + std::to_string(::getpid()) + (cgroup ? "1" : "2");

@@ -46,7 +46,10 @@ std::string file_text(const std::filesystem::path& path) {
     if (!socket) return sys::fail_errno("no connection");
     return socket;
   };
-  machine.flush_paths = {directory};
+  machine.flush = [&] {
+    if (std::filesystem::exists(directory + "/stuck")) ::pause();
+    return !std::filesystem::exists(directory + "/broken");
+  };
   auto done = Server(std::move(machine), sets, std::move(listener)).run();
   ::_exit(done ? 0 : 1);
 }
@@ -140,6 +143,10 @@ Peer ServerProcess::connect() {
   auto socket = sys::connect_unix(path_ + "/s");
   BOOST_REQUIRE(socket);
   return Peer(std::move(*socket));
+}
+
+void ServerProcess::make_flush(std::string_view how) const {
+  BOOST_REQUIRE(sys::replace_file(path_ + "/" + std::string(how), "", 0600));
 }
 
 std::string ServerProcess::ask(std::string_view line) {

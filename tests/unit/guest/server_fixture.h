@@ -51,9 +51,10 @@ class ServerProcess {
   ~ServerProcess();
 
   Peer connect();
-  std::string ask(std::string_view line);  // one request, one answer
-  Outcome collect(Peer& peer);             // frames to the end
-  bool waits_for_exit();                   // the server process ended by itself, with status 0
+  void make_flush(std::string_view how) const;  // "stuck": it never ends; "broken": it fails
+  std::string ask(std::string_view line);       // one request, one answer
+  Outcome collect(Peer& peer);                  // frames to the end
+  bool waits_for_exit();                        // the server process ended by itself, with status 0
 
   // {"op":"exec",…} with sh -c `script`.
   static std::string sh(std::string_view id, std::string_view script, std::string_view more = "");
