@@ -77,6 +77,7 @@ class Run:
         os.chmod(self.dir, 0o777)
         self.root = self.dir + "/v"
         self.seen = {}
+        self.other = []
         self.process = subprocess.Popen(
             [*wrap, PROBE, self.root, cache, KERNEL, INITRAMFS, *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, errors="replace",
@@ -87,6 +88,7 @@ class Run:
         for line in self.process.stdout:
             ms, _, what = line.rstrip("\n").partition(" ")
             if not ms.isdigit():
+                self.other.append(line.rstrip("\n"))  # the console's last lines
                 continue
             name, _, rest = what.partition(" ")
             self.seen[name] = (int(ms), rest)
@@ -157,6 +159,9 @@ def side_by_side(name, cache):
     ups = [run.until("up") for run in runs]
     ends = [run.finish() for run in runs]
     left = [run.left() for run in runs if run.left()]
+    for run, up in zip(runs, ups):
+        if up is None:
+            print(f"      one did not come up: {run.seen} {run.other}")
     slowest = max((run.seen["up"][0] for run in runs if "up" in run.seen), default=0)
     trial(name, lambda _: None not in ups and ends == [0] * 5 and not left,
           f"{sum(up is not None for up in ups)} of 5 up, slowest after {slowest} ms; left: {left or 'nothing'}")

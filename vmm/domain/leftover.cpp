@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <memory>
 #include <optional>
 
@@ -42,15 +43,21 @@ bool is_qemu_program(std::string_view name) {
   return name.starts_with("qemu-system-") || name == "qemu-kvm";
 }
 
-// A zombie of ours: /proc/PID/stat reads «PID (comm) Z PPID …».
-bool is_dead_qemu_child(pid_t pid) {
+// A zombie that is a detached QEMU: /proc/PID/stat reads «PID (comm) Z PPID PGRP SESSION …». Detaching made
+// it a session of its own. One of our session is libvirt's own child (the first process of a capability
+// probe, which detaches itself), and libvirt waits for it.
+bool is_dead_detached_qemu(pid_t pid) {
   auto stat = sys::read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
   if (!stat) return false;
   const size_t open = stat->find('(');
   const size_t close = stat->rfind(')');
   if (open == stat->npos || close == stat->npos || close < open) return false;
-  return is_qemu_program(std::string_view(*stat).substr(open + 1, close - open - 1)) &&
-         stat->compare(close, 4, ") Z ") == 0;
+  char state = 0;
+  long parent = 0, group = 0, session = 0;
+  if (std::sscanf(stat->c_str() + close, ") %c %ld %ld %ld", &state, &parent, &group, &session) != 4)
+    return false;
+  return is_qemu_program(std::string_view(*stat).substr(open + 1, close - open - 1)) && state == 'Z' &&
+         session != ::getsid(0);
 }
 
 // The real user of a live process: /proc/PID/status has «Uid:\tREAL\t…». Zombies have no memory line, and do
@@ -166,7 +173,7 @@ size_t reap_dead_qemu() {
     const auto [next, error] = std::from_chars(at, end, pid);
     if (error != std::errc{}) break;
     at = next + 1;
-    if (is_dead_qemu_child(pid) && ::waitpid(pid, nullptr, WNOHANG) == pid) ++reaped;
+    if (is_dead_detached_qemu(pid) && ::waitpid(pid, nullptr, WNOHANG) == pid) ++reaped;
   }
   return reaped;
 }

@@ -43,9 +43,9 @@ sys::Result<size_t> kill_qemu_named(const std::string& dir, const std::string& n
 sys::Result<size_t> kill_processes_of(uid_t uid,
                                       std::chrono::milliseconds timeout = std::chrono::seconds(10));
 
-// Reaps children of this process that are a QEMU and have ended; a child of another program is left to its
-// owner. A QEMU that libvirt detached becomes our child when this process is a «child subreaper» (Connection
-// makes it one). The number reaped.
+// Reaps children of this process that are a detached QEMU and have ended; any other child is left to its
+// owner. A QEMU that libvirt or itself detached becomes our child when this process is a «child subreaper»
+// (Connection makes it one). The number reaped.
 size_t reap_dead_qemu();
 
 // The decision, for tests: argv as in /proc/PID/cmdline (NUL after each argument).

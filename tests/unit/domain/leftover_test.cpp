@@ -2,6 +2,7 @@
 // one.
 #include "vmm/domain/leftover.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -36,10 +37,11 @@ struct FakeQemu {
       BOOST_REQUIRE(sys::replace_file(dir + file, "", 0600));
   }
   ~FakeQemu() { std::filesystem::remove_all(dir); }
-  sys::Process start(const std::string& below) const {
+  sys::Process start(const std::string& below, bool detached = false) const {
     sys::Spawn spawn;
-    spawn.program = program;
+    spawn.program = detached ? "/usr/bin/setsid" : program;
     spawn.argv = {program, "-f", dir + below};
+    if (detached) spawn.argv.insert(spawn.argv.begin(), "setsid");
     auto process = sys::Process::spawn(spawn);
     BOOST_REQUIRE(process);
     return std::move(*process);
@@ -115,26 +117,42 @@ BOOST_AUTO_TEST_CASE(a_users_processes_are_ended_whatever_they_call_themselves) 
   BOOST_CHECK(*domain::kill_processes_of(kUser) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_zombie_of_ours_is_reaped_and_others_are_left) {
+BOOST_AUTO_TEST_CASE(a_dead_detached_qemu_is_reaped) {
   const FakeQemu fake;
-  auto qemu = fake.start("/01/socket");
-  sys::Spawn other;
-  other.program = "/bin/sleep";
-  other.argv = {"sleep", "0"};
-  auto sleep = sys::Process::spawn(other);
-  BOOST_REQUIRE(sleep);
-  (void)qemu.signal(9);
-  (void)sleep->signal(9);
-  const auto pid = qemu.release();
+  auto qemu = fake.start("/01/socket", true);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  const std::string proc = "/proc/" + std::to_string(pid);
+  while (::getsid(qemu.pid()) == ::getsid(0) && std::chrono::steady_clock::now() < deadline) {
+  }
+  // Once setsid has run QEMU's name, the process is what is looked for.
+  while (domain::find_qemu_below(fake.dir)->empty() && std::chrono::steady_clock::now() < deadline) {
+  }
+  (void)qemu.signal(9);
+  const std::string proc = "/proc/" + std::to_string(qemu.release());
   size_t reaped = 0;
   while (std::filesystem::exists(proc) && std::chrono::steady_clock::now() < deadline) {
     reaped += domain::reap_dead_qemu();
   }
   BOOST_TEST(reaped >= 1U);
   BOOST_TEST(!std::filesystem::exists(proc));
-  BOOST_CHECK(sleep->wait_for(std::chrono::seconds(10)));  // still there to be reaped by its owner
+}
+
+BOOST_AUTO_TEST_CASE(children_with_an_owner_are_left_to_it) {
+  // A QEMU of our session is libvirt's own child; anything else is no QEMU.
+  const FakeQemu fake;
+  auto qemu = fake.start("/01/socket");
+  sys::Spawn other;
+  other.program = "/usr/bin/setsid";
+  other.argv = {"setsid", "/bin/sleep", "60"};
+  auto sleep = sys::Process::spawn(other);
+  BOOST_REQUIRE(sleep);
+  for (sys::Process* process : {&qemu, &*sleep}) {
+    (void)process->signal(9);
+    siginfo_t info{};
+    BOOST_REQUIRE(::waitid(P_PID, static_cast<id_t>(process->pid()), &info, WEXITED | WNOWAIT) == 0);
+  }
+  (void)domain::reap_dead_qemu();
+  BOOST_CHECK(qemu.wait_for(std::chrono::seconds(1)));
+  BOOST_CHECK(sleep->wait_for(std::chrono::seconds(1)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
