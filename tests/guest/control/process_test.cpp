@@ -197,6 +197,17 @@ BOOST_AUTO_TEST_CASE(the_loss_of_devices_is_told_and_survived) {
   BOOST_TEST(client.digest(end->snapshot, "workspace").has_value());
 }
 
+// A machine's end is told to the broker, which may have gone in the same moment: nothing to complain about.
+BOOST_AUTO_TEST_CASE(a_broker_that_hears_nothing_any_more_is_a_good_end) {
+  Daemon daemon;
+  BOOST_REQUIRE(::shutdown(daemon.socket.get(), SHUT_RD) == 0);  // what fsd says breaks its pipe
+  { const sys::Fd front_end = sys::connect_unix(daemon.turn_socket()).value(); }
+  const auto exit = daemon.process.wait_for(std::chrono::seconds(30));
+  BOOST_REQUIRE(exit);
+  BOOST_TEST(!exit->signalled);
+  BOOST_TEST(exit->code == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace turnbox::control
