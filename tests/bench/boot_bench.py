@@ -69,14 +69,15 @@ def bare_initramfs(image_initramfs, init, path):
 def live_command_line():
     """The words of a sandbox's QEMU, and its guest's words."""
     run = support.start("run", "--quiet", "--", "sh", "-c", "echo up; read line", stdin=subprocess.PIPE)
-    try:
-        if run.stdout.read(3) != b"up\n":
-            sys.exit(run.communicate()[1].decode(errors="replace"))
-        [pid] = support.qemu_of()
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return [word.decode() for word in file.read().split(b"\0")[:-1]]
-    finally:
-        run.communicate(b"\n", timeout=LIMIT)
+    if run.stdout.read(3) != b"up\n":
+        sys.exit(f"turnbox run did not start: {run.communicate(timeout=LIMIT)[1].decode(errors='replace')}")
+    # Sandboxes of other state directories may run beside ours.
+    runtime = support.runtime_of(support.STATE)
+    [pid] = [pid for pid in support.qemu_of() if runtime in support.processes_of()[pid]]
+    with open(f"/proc/{pid}/cmdline", "rb") as file:
+        words = [word.decode() for word in file.read().split(b"\0")[:-1]]
+    run.communicate(b"\n", timeout=LIMIT)
+    return words
 
 
 def value_of(words, option):
