@@ -13,8 +13,9 @@ class Together(BootTest):
     def test_five_runs_at_once_all_land(self):
         before = {turn["turn"] for turn in turns()}
         runs = [start("run", "--quiet", "--", "sh", "-c", f"echo number {i} | tee $TURNBOX_OUTPUTS/n") for i in range(5)]
-        outputs = sorted(run.communicate(timeout=400)[0] for run in runs)
-        self.assertEqual([run.returncode for run in runs], [0] * 5)
+        said = [run.communicate(timeout=400) for run in runs]
+        self.assertEqual([run.returncode for run in runs], [0] * 5, [errors for _, errors in said])
+        outputs = sorted(output for output, _ in said)
         self.assertEqual(outputs, [f"number {i}\n".encode() for i in range(5)])
         new = [turn["turn"] for turn in turns() if turn["turn"] not in before]
         self.assertEqual(len(new), 5)
