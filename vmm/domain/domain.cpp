@@ -171,7 +171,7 @@ Status Domain::start(std::chrono::milliseconds deadline) {
                          " ms and was ended; the host may be overloaded, or a device process "
                          "does not answer");
   }
-  TRY(std::move(outcome));
+  if (!outcome) return outcome;
   return learn_pid();
 }
 
