@@ -11,6 +11,7 @@
 
 #include "broker/exec/guest.h"
 #include "vmm/domain/kernel_args.h"
+#include "vmm/domain/leftover.h"
 #include "vmm/sys/socket.h"
 
 namespace turnbox::demand {
@@ -40,6 +41,11 @@ void add_user(std::vector<std::string>& argv, uid_t uid) {
     argv.emplace_back(option);
     argv.push_back(std::to_string(uid));
   }
+}
+
+// QEMU's group: the one that may use /dev/kvm where that is what it takes, else a group of its own.
+gid_t qemu_group(domain::Tier tier, const UserSlot& users) {
+  return domain::kvm_group_for(tier, domain::probe_hardware()).value_or(users.qemu());
 }
 
 // The lines from a kernel panic on, where there is one; else the last ones.
@@ -91,7 +97,13 @@ sys::Result<std::unique_ptr<Sandbox>> Sandbox::create(
     const Places& places, const SandboxSpec& spec,
     const std::function<sys::Status(const std::string& runtime_dir)>& before_processes) {
   TRY_ASSIGN(std::optional<UserSlot> users, UserSlot::take(places.slots));
-  TRY_ASSIGN(RuntimeDir dir, RuntimeDir::make(places.runtime, spec.id, users ? users->qemu() : 0));
+  // Whatever a killed owner's guest hid from the look at command lines: nobody else has these users.
+  if (users) {
+    for (const uid_t uid : {users->fsd(), users->vsockd(), users->qemu()})
+      TRY(domain::kill_processes_of(uid));
+  }
+  TRY_ASSIGN(RuntimeDir dir,
+             RuntimeDir::make(places.runtime, spec.id, users ? qemu_group(spec.tier, *users) : 0));
   std::unique_ptr<Sandbox> sandbox(new Sandbox(places, spec, std::move(dir), std::move(users)));
   if (!sandbox->trouble_ || !sandbox->started_) return sys::fail_errno("cannot watch a sandbox");
   if (sandbox->users_) TRY(check_reachable(spec.image.directory));
@@ -173,7 +185,8 @@ void Sandbox::launch() {
 }
 
 sys::Status Sandbox::start_machine() {
-  const auto qemu = users_ ? std::optional(domain::QemuUser{users_->qemu(), users_->qemu()}) : std::nullopt;
+  const auto qemu = users_ ? std::optional(domain::QemuUser{users_->qemu(), qemu_group(spec_.tier, *users_)})
+                           : std::nullopt;
   auto connection = spec_.connect.empty()
                         ? domain::Connection::open_embedded({.root = dir_.file("v"),
                                                              .cache_dir = places_.state + "/cache/libvirt",
