@@ -32,9 +32,9 @@ class DigestCache {
 
  private:
   friend Expected<TreeDigest> digest_tree(const Snapshot&, Ino, DigestCache&);
-  friend void emit_objects(const Snapshot&, Ino, DigestCache&,
-                           const std::function<bool(ObjectKind, const sys::Digest&)>&,
-                           const std::function<void(ObjectKind, const sys::Digest&, std::span<const std::byte>)>&);
+  friend Expected<void> emit_objects(
+      const Snapshot&, Ino, DigestCache&, const std::function<bool(ObjectKind, const sys::Digest&)>&,
+      const std::function<void(ObjectKind, const sys::Digest&, std::span<const std::byte>)>&);
   std::unique_ptr<State> state_;
 };
 
@@ -44,9 +44,11 @@ Expected<TreeDigest> digest_tree(const Snapshot& snapshot, Ino root, DigestCache
 
 // Every object of the subtree, the meta file's included, children before parents, duplicates possible. `emit` gets
 // the object's kind, digest and bytes. `want` is asked first; an unwanted object is not descended into: a store that
-// has an object has what is below it. Only for a root that digest_tree has digested.
-void emit_objects(const Snapshot& snapshot, Ino root, DigestCache& cache,
-                  const std::function<bool(ObjectKind, const sys::Digest&)>& want,
-                  const std::function<void(ObjectKind, const sys::Digest&, std::span<const std::byte>)>& emit);
+// has an object has what is below it. Errors are
+// digest_tree's, before anything is emitted.
+Expected<void> emit_objects(
+    const Snapshot& snapshot, Ino root, DigestCache& cache,
+    const std::function<bool(ObjectKind, const sys::Digest&)>& want,
+    const std::function<void(ObjectKind, const sys::Digest&, std::span<const std::byte>)>& emit);
 
 }  // namespace turnbox::fs

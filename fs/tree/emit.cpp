@@ -96,22 +96,22 @@ struct MetaRows {
 
 }  // namespace
 
-void emit_objects(const Snapshot& snapshot, Ino root, DigestCache& cache, const Want& want,
-                  const Emit& emit) {
-  const auto digests = digest_tree(snapshot, root, cache);
-  TURNBOX_ASSERT(digests.has_value());  // the caller has asked for the digest before
+Expected<void> emit_objects(const Snapshot& snapshot, Ino root, DigestCache& cache, const Want& want,
+                            const Emit& emit) {
+  TRY_ASSIGN(const TreeDigest digests, digest_tree(snapshot, root, cache));
   const InodeTable& inodes = Inspect::inodes(snapshot);
   Emitter emitter{*cache.state_, want, emit};
-  TURNBOX_ASSERT(walk(inodes, root, emitter).has_value());
+  TRY(walk(inodes, root, emitter));
 
-  if (!want(ObjectKind::file, digests->meta)) return;
+  if (!want(ObjectKind::file, digests.meta)) return {};
   Meta meta([&](const sys::Digest& digest, sys::ByteSpan bytes) {
     if (want(ObjectKind::chunk, digest)) emit(ObjectKind::chunk, digest, bytes);
   });
   MetaRows rows{meta};
-  TURNBOX_ASSERT(walk(inodes, root, rows).has_value());
+  TRY(walk(inodes, root, rows));
   meta.finish();
-  emitter.file(meta.object(), digests->meta, nullptr);
+  emitter.file(meta.object(), digests.meta, nullptr);
+  return {};
 }
 
 }  // namespace turnbox::fs
