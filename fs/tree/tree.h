@@ -9,6 +9,7 @@
 //  3. Only the owner frees: Snapshot's destruction on another thread is an assert; release() takes it back.
 //  4. Verbs that fail change nothing.
 //  5. An inode without a name lives on while it is held (hold/unhold), then is freed.
+//  6. Trees that came from one another by fork() share nodes and pages, and one thread owns them all.
 #pragma once
 
 #include <functional>
@@ -36,7 +37,12 @@ class View {
   // stop (that entry is then not consumed).
   Expected<void> readdir(Ino dir, uint64_t cookie, const std::function<bool(const Dirent&)>& visit) const;
   // SEEK_DATA (3) and SEEK_HOLE (4); EINVAL for other whence; ENXIO past the end.
+  // Pages that were only allocated are holes.
   Expected<uint64_t> lseek(Ino ino, uint64_t offset, int whence) const;
+  // ENODATA: it has none of this name; EOPNOTSUPP: see setxattr.
+  Expected<std::span<const std::byte>> getxattr(Ino ino, std::string_view name) const;
+  // Names in the order of their bytes, until `visit` returns false.
+  Expected<void> listxattr(Ino ino, const std::function<bool(std::string_view)>& visit) const;
 
  protected:
   View();
@@ -78,7 +84,10 @@ class Tree : public View {
   Expected<Attr> link(Ino ino, Ino dir, std::string_view name, const Caller& caller);
   Expected<void> unlink(Ino dir, std::string_view name, const Caller& caller);
   Expected<void> rmdir(Ino dir, std::string_view name, const Caller& caller);
-  enum RenameFlags : uint32_t { kNoReplace = 1, kExchange = 2 };  // RENAME_WHITEOUT: EINVAL for now
+  // O_TMPFILE: a regular file without a name, which link() may give it. It is held once, for the caller.
+  Expected<Attr> create_unnamed(Ino dir, uint16_t mode, const Caller& caller);
+  // kWhiteout leaves a character device 0:0 at the old name; not with kExchange.
+  enum RenameFlags : uint32_t { kNoReplace = 1, kExchange = 2, kWhiteout = 4 };
   // EXDEV between zones for a guest; the host may move a name anywhere (what is moved keeps its zone).
   Expected<void> rename(Ino from, std::string_view old_name, Ino to, std::string_view new_name, uint32_t flags,
                         const Caller& caller);
@@ -88,6 +97,24 @@ class Tree : public View {
   // Copies `size` bytes into pages: `fill` is called for consecutive destination spans and must fill each whole.
   using Fill = std::function<void(std::span<std::byte>)>;
   Expected<Attr> write(Ino ino, uint64_t offset, size_t size, const Fill& fill, bool kill_suidgid, const Caller& caller);
+  // fallocate(2). `mode`: 0, or FALLOC_FL_KEEP_SIZE (1), PUNCH_HOLE | KEEP_SIZE (2 | 1), ZERO_RANGE (16) with or without
+  // KEEP_SIZE; others EOPNOTSUPP. What is allocated reads as zeros, counts, and stays a hole for lseek until it is
+  // written.
+  Expected<void> allocate(Ino ino, uint64_t offset, uint64_t size, uint32_t mode, const Caller& caller);
+  // copy_file_range(2): returns how much, 0 at the end of `from`, less than asked where pages cannot be shared. Whole
+  // pages are shared where both offsets have the same place in their pages; holes stay holes. EINVAL: one file, and
+  // the ranges overlap.
+  Expected<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t size,
+                                bool kill_suidgid, const Caller& caller);
+
+  // Extended attributes, as data: user., trusted. and security.; other names (system. with its ACLs) EOPNOTSUPP. EINVAL:
+  // an empty name, or nothing behind its prefix; ERANGE: a name above 255 bytes; E2BIG: a value above 64 KiB; EEXIST
+  // and ENODATA by the mode; ENOSPC: the budget, or more than 1,000 names, 60,000 bytes of names or 1 MiB on one inode.
+  enum class XattrMode : uint8_t { either, create, replace };
+  Expected<void> setxattr(Ino ino, std::string_view name, std::span<const std::byte> value, XattrMode mode,
+                          const Caller& caller);
+  Expected<void> removexattr(Ino ino, std::string_view name, const Caller& caller);
+
   // A copy of `from` (file, symlink or whole directory) as `dir`/`name`, pages shared; in `zone`. Host only.
   Expected<Attr> clone(const View& view, Ino from, Ino dir, std::string_view name, ZoneId zone);
 
@@ -107,6 +134,12 @@ class Tree : public View {
   void release(Snapshot snapshot);
   // Frees what released snapshots alone held, for at most `budget_us` microseconds; true while there is more to free.
   bool reclaim(unsigned budget_us);
+
+  // A second live tree that begins as the snapshot and shares every node and page with it: O(1), however large it is.
+  // Inode numbers, zones and their states (as they are now), budget and clock are this tree's; holds begin empty. The
+  // budget's bytes are those of all trees together, its other counts are each tree's own. Trees and snapshots may go
+  // in any order, except that a tree outlives its own snapshots.
+  std::unique_ptr<Tree> fork(const Snapshot& snapshot);
 
  private:
   friend struct View::Root;
