@@ -6,9 +6,12 @@
 namespace turnbox::control {
 
 void ObjectFeed::run(const fs::Snapshot& snapshot, fs::Ino root, fs::DigestCache& cache) {
-  fs::emit_objects(
+  const auto walked = fs::emit_objects(
       snapshot, root, cache, [this](ObjectKind, const sys::Digest& digest) { return want(digest); },
       [this](ObjectKind kind, const sys::Digest& digest, sys::ByteSpan bytes) { emit(kind, digest, bytes); });
+  if (!walked && !error_) {
+    error_ = sys::fail_errno("the objects of a snapshot", static_cast<int>(walked.error())).value();
+  }
   deliver(false);
 }
 

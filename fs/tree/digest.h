@@ -44,8 +44,7 @@ Expected<TreeDigest> digest_tree(const Snapshot& snapshot, Ino root, DigestCache
 
 // Every object of the subtree, the meta file's included, children before parents, duplicates possible. `emit` gets
 // the object's kind, digest and bytes. `want` is asked first; an unwanted object is not descended into: a store that
-// has an object has what is below it. Errors are
-// digest_tree's, before anything is emitted.
+// has an object has what is below it. Errors are digest_tree's, before anything is emitted.
 Expected<void> emit_objects(
     const Snapshot& snapshot, Ino root, DigestCache& cache,
     const std::function<bool(ObjectKind, const sys::Digest&)>& want,

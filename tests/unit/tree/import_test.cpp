@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(records_that_are_wrong_by_themselves) {
   BOOST_TEST(has(wrong({.type = 'l', .path = "p"}), "target"));
   BOOST_TEST(has(wrong({.type = 'l', .path = "p", .body = std::string("a\0b", 3)}), "\"p\""));
   BOOST_TEST(has(wrong({.type = 'h', .path = "p"}), "hard link"));
-  BOOST_TEST(has(wrong({.type = 'l', .path = ""}), "root"));
+  BOOST_TEST(has(feed_all({{.type = 'l', .path = "", .body = "x"}}), "the root is no directory"));
 }
 
 BOOST_AUTO_TEST_CASE(paths_that_lead_elsewhere) {
