@@ -102,7 +102,7 @@ void print_json(const std::vector<Probe>& probes) {
 sys::Result<int> enter(const Arguments& arguments) {
   Options options(kDoctor);
   bool as_json = false;
-  options.app().add_flag("--json", as_json);
+  options.flag("--json", as_json);
   TRY(options.parse(arguments));
   TRY_ASSIGN(const demand::Places places, demand::find_places(options.state()));
   std::vector<Probe> probes;

@@ -21,10 +21,10 @@ sys::Result<int> enter_build(const Arguments& arguments) {
   Options options(kImageBuild);
   std::string name = "default";
   bool if_missing = false, fresh = false, quiet = false;
-  options.app().add_option("NAME", name);
-  options.app().add_flag("--if-missing", if_missing);
-  options.app().add_flag("--fresh", fresh);
-  options.app().add_flag("--quiet,-q", quiet);
+  options.argument("NAME", name, Options::Presence::optional);
+  options.flag("--if-missing", if_missing);
+  options.flag("--fresh", fresh);
+  options.flag("--quiet,-q", quiet);
   TRY(options.parse(arguments));
   TRY_ASSIGN(const demand::Places places, places_of(options));
   if (if_missing) {
@@ -60,7 +60,7 @@ sys::Result<int> enter_list(const Arguments& arguments) {
 sys::Result<int> enter_verify(const Arguments& arguments) {
   Options options(kImageVerify);
   std::string name = "default";
-  options.app().add_option("NAME", name);
+  options.argument("NAME", name, Options::Presence::optional);
   TRY(options.parse(arguments));
   TRY_ASSIGN(const demand::Places places, places_of(options));
   TRY_ASSIGN(const image::Image found, image::Images(places.state).verify(name));

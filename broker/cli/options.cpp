@@ -1,12 +1,42 @@
 #include "broker/cli/options.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 
 namespace turnbox::cli {
 
-Options::Options(const Verb& verb) : verb_(verb), app_("", std::string("turnbox ") + verb.name) {
-  app_.set_help_flag();
-  app_.add_option("--state", state_)->type_name("DIR");
+struct Options::Parser {
+  explicit Parser(const std::string& name) : app("", name) {}
+  CLI::App app;
+};
+
+Options::Options(const Verb& verb)
+    : verb_(verb), parser_(std::make_unique<Parser>(std::string("turnbox ") + verb.name)) {
+  parser_->app.set_help_flag();
+  text("--state", state_);
+}
+Options::~Options() = default;
+
+void Options::flag(const char* names, bool& value) {
+  parser_->app.add_flag(names, value);
+}
+void Options::text(const char* name, std::string& value) {
+  parser_->app.add_option(name, value);
+}
+void Options::texts(const char* name, std::vector<std::string>& values) {
+  parser_->app.add_option(name, values)->allow_extra_args(false);
+}
+void Options::choice(const char* name, std::string& value, std::vector<std::string> of) {
+  parser_->app.add_option(name, value)->check(CLI::IsMember(std::move(of)));
+}
+void Options::number(const char* name, unsigned& value, unsigned least, unsigned most) {
+  parser_->app.add_option(name, value)->check(CLI::Range(least, most));
+}
+void Options::seconds(const char* name, double& value) {
+  parser_->app.add_option(name, value)->check(CLI::PositiveNumber);
+}
+void Options::argument(const char* name, std::string& value, Presence presence) {
+  parser_->app.add_option(name, value)->required(presence == Presence::required);
 }
 
 sys::Status Options::parse(const Arguments& arguments, bool takes_command) {
@@ -17,9 +47,9 @@ sys::Status Options::parse(const Arguments& arguments, bool takes_command) {
   std::vector<std::string> reversed(arguments.before.rbegin(),
                                     arguments.before.rend());  // as CLI11 wants them
   try {
-    app_.parse(std::move(reversed));
+    parser_->app.parse(std::move(reversed));
   } catch (const CLI::ExtrasError&) {
-    const auto extra = app_.remaining();
+    const auto extra = parser_->app.remaining();
     const std::string first = extra.empty() ? "" : extra.front();
     if (first.starts_with("-")) return usage(std::string(verb_.name) + " has no option " + first);
     return usage("unexpected argument " + first + (takes_command ? " (put the command behind --)" : ""));

@@ -64,19 +64,19 @@ struct Words {
   bool quiet = false;
 };
 
-void declare(CLI::App& app, Words& words, demand::RunSpec& spec) {
-  app.add_option("--tier", words.tier)->check(CLI::IsMember({"hardware", "emulated"}));
-  app.add_option("--image", spec.image);
-  app.add_option("--workspace", spec.workspace);
-  app.add_option("--input", words.inputs)->allow_extra_args(false);
-  app.add_option("--env", words.env)->allow_extra_args(false);
-  app.add_option("--memory", spec.memory_mib)->check(CLI::Range(1u, 1u << 20));
-  app.add_option("--vcpus", spec.vcpus)->check(CLI::Range(1u, 64u));
-  app.add_option("--timeout", words.timeout)->check(CLI::PositiveNumber);
-  app.add_option("--boot-timeout", words.boot_deadline)->check(CLI::PositiveNumber);
-  app.add_option("--record", spec.record_file);
-  app.add_option("--connect", spec.connect);
-  app.add_flag("--quiet,-q", words.quiet);
+void declare(Options& options, Words& words, demand::RunSpec& spec) {
+  options.choice("--tier", words.tier, {"hardware", "emulated"});
+  options.text("--image", spec.image);
+  options.text("--workspace", spec.workspace);
+  options.texts("--input", words.inputs);
+  options.texts("--env", words.env);
+  options.number("--memory", spec.memory_mib, 1, 1u << 20);
+  options.number("--vcpus", spec.vcpus, 1, 64);
+  options.seconds("--timeout", words.timeout);
+  options.seconds("--boot-timeout", words.boot_deadline);
+  options.text("--record", spec.record_file);
+  options.text("--connect", spec.connect);
+  options.flag("--quiet,-q", words.quiet);
 }
 
 sys::Result<demand::RunSpec> spec_of(const Arguments& arguments, const Words& words, demand::RunSpec spec) {
@@ -134,7 +134,7 @@ sys::Result<int> enter(const Arguments& arguments) {
   Options options(kRun);
   Words words;
   demand::RunSpec spec;
-  declare(options.app(), words, spec);
+  declare(options, words, spec);
   TRY(options.parse(arguments, true));
   TRY_ASSIGN(spec, spec_of(arguments, words, std::move(spec)));
   TRY_ASSIGN(const demand::Places places, demand::find_places(options.state()));

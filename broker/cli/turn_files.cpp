@@ -12,7 +12,7 @@ namespace {
 sys::Result<int> enter_files(const Arguments& arguments) {
   Options options(kTurnFiles);
   std::string id;
-  options.app().add_option("ID", id)->required();
+  options.argument("ID", id);
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const store::StoredRecord stored, opened.ledger.store().load_record(id));
@@ -29,8 +29,8 @@ sys::Result<int> enter_files(const Arguments& arguments) {
 sys::Result<int> enter_cat(const Arguments& arguments) {
   Options options(kTurnCat);
   std::string id, path;
-  options.app().add_option("ID", id)->required();
-  options.app().add_option("PATH", path)->required();
+  options.argument("ID", id);
+  options.argument("PATH", path);
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const store::StoredRecord stored, opened.ledger.store().load_record(id));

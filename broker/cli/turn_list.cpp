@@ -45,7 +45,7 @@ void print_row(const store::StoredRecord& stored, const turn::Record& record) {
 sys::Result<int> enter(const Arguments& arguments) {
   Options options(kTurnList);
   bool as_json = false;
-  options.app().add_flag("--json", as_json);
+  options.flag("--json", as_json);
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const auto records, opened.ledger.store().list());

@@ -66,8 +66,8 @@ sys::Result<int> enter(const Arguments& arguments) {
   Options options(kTurnShow);
   bool as_json = false;
   std::string id;
-  options.app().add_flag("--json", as_json);
-  options.app().add_option("ID", id)->required();
+  options.flag("--json", as_json);
+  options.argument("ID", id);
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const store::StoredRecord stored, opened.ledger.store().load_record(id));

@@ -22,7 +22,7 @@ void print(const turn::Finding& finding) {
 sys::Result<int> enter_verify(const Arguments& arguments) {
   Options options(kTurnVerify);
   std::string id;
-  options.app().add_option("ID", id)->required();
+  options.argument("ID", id);
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   TRY_ASSIGN(const turn::Verification found, turn::verify(opened.ledger, id));
@@ -51,8 +51,8 @@ sys::Status export_to(turn::Ledger& ledger, const std::string& id, const std::st
 sys::Result<int> enter_export(const Arguments& arguments) {
   Options options(kTurnExport);
   std::string id, file;
-  options.app().add_option("ID", id)->required();
-  options.app().add_option("FILE", file)->required();
+  options.argument("ID", id);
+  options.argument("FILE", file);
   TRY(options.parse(arguments));
   TRY_ASSIGN(Opened opened, open_ledger(options));
   if (file == "-") {
