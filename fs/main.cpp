@@ -11,6 +11,7 @@
 #include <exception>
 
 #include "fs/control/methods.h"
+#include "fs/control/operators.h"
 #include "fs/control/server.h"
 #include "fs/options.h"
 #include "fs/virtiofs/device.h"
@@ -76,7 +77,8 @@ sys::Status serve(const Options& options) {
   TRY_ASSIGN(const sys::Confinement confinement, sys::confine({.uid = options.uid, .gid = options.gid}));
 
   boost::asio::io_context io(1);
-  // While an answer is being made and both devices are gone, nothing is waited for; the loop goes on all the same.
+  // While an answer is being made and both devices are gone, nothing is waited for; the loop goes on all the
+  // same.
   const auto open = boost::asio::make_work_guard(io);
   fs::Tree tree(budget_of(options), wall_clock);
   const fs::ZoneId host_zone = tree.add_zone({fs::ZoneState::sealed, fs::ZoneUse::shared});
@@ -86,45 +88,59 @@ sys::Status serve(const Options& options) {
   TRY_ASSIGN(turn::Workspace workspace, turn::Workspace::make(tree, sweeper, host_zone));
   TRY_ASSIGN(turn::Turns turns, turn::Turns::make(tree, events, sweeper, host_zone));
   turn::Snapshots snapshots(tree, [&] { reclaimer.poke(); });
-  control::Hasher hasher(io);
+  control::Hasher hasher(io), operators_hasher(io);
 
   control::Server* server = nullptr;
   const auto gone = [&](const char* device) {
     return [&server, device] { server->notify("device.gone", {{"device", device}}); };
   };
-  Door workspace_door(io, tree,
-                      {.contract = virtiofs::Contract::workspace,
-                       .root = workspace.device_root(),
-                       .name = "fs:workspace",
-                       .now = wall_clock},
-                      options.workspace_fd, options.peer_uid, gone("workspace"));
-  Door turn_door(io, tree,
-                 {.contract = virtiofs::Contract::turn,
-                  .root = turns.device_root(),
-                  .name = "fs:turn",
-                  .events = &events,
-                  .now = wall_clock},
-                 options.turn_fd, options.peer_uid, gone("turn"));
+  // A stored version that is looked at has no guest, and so no device.
+  std::optional<Door> workspace_door, turn_door;
+  if (options.workspace_fd >= 0) {
+    workspace_door.emplace(io, tree,
+                           virtiofs::Options{.contract = virtiofs::Contract::workspace,
+                                             .root = workspace.device_root(),
+                                             .name = "fs:workspace",
+                                             .now = wall_clock},
+                           options.workspace_fd, options.peer_uid, gone("workspace"));
+  }
+  if (options.turn_fd >= 0) {
+    turn_door.emplace(io, tree,
+                      virtiofs::Options{.contract = virtiofs::Contract::turn,
+                                        .root = turns.device_root(),
+                                        .name = "fs:turn",
+                                        .events = &events,
+                                        .now = wall_clock},
+                      options.turn_fd, options.peer_uid, gone("turn"));
+  }
 
-  control::Methods methods(
-      {.io = io,
-       .tree = tree,
-       .workspace = workspace,
-       .turns = turns,
-       .events = events,
-       .snapshots = snapshots,
-       .hasher = hasher,
-       .reclaimer = reclaimer,
-       .confinement = confinement,
-       .stats = [&] {
-         return json::object{{"workspace", workspace_door.stats()}, {"turn", turn_door.stats()}};
-       }});
+  control::Methods methods({.io = io,
+                            .tree = tree,
+                            .workspace = workspace,
+                            .turns = turns,
+                            .events = events,
+                            .snapshots = snapshots,
+                            .hasher = hasher,
+                            .operators_hasher = operators_hasher,
+                            .reclaimer = reclaimer,
+                            .confinement = confinement,
+                            .stats = [&] {
+                              json::object out;
+                              if (workspace_door) out["workspace"] = workspace_door->stats();
+                              if (turn_door) out["turn"] = turn_door->stats();
+                              return out;
+                            }});
   sys::Status ended;
-  control::Server control(io, sys::Fd(options.control_fd), methods, [&](sys::Status how) {
-    ended = std::move(how);
-    io.stop();
-  });
+  control::Server control(io, sys::Fd(options.control_fd), methods, control::Session::Rights::owner,
+                          [&](sys::Status how) {
+                            ended = std::move(how);
+                            io.stop();
+                          });
   server = &control;
+  std::optional<control::Operators> operators;
+  if (options.control_listener >= 0) {
+    operators.emplace(io, sys::Fd(options.control_listener), options.control_uid, methods);
+  }
   io.run();
   if (!ended) spdlog::error("the control socket: {}", ended.error().text);
   // All that is left is memory, which the kernel takes back faster than destructors and the hasher would.

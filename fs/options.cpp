@@ -28,12 +28,15 @@ sys::Result<std::optional<Options>> parse_options(int argc, const char* const* a
       "Serves one sandbox's /workspace and /turn from memory. Started by turnbox with open descriptors;\n"
       "it ends when its control socket closes.",
       "turnbox-fsd");
-  uid_t peer_uid = 0;
+  uid_t peer_uid = 0, control_uid = 0;
   app.set_version_flag("--version", "turnbox-fsd " TURNBOX_VERSION);
-  app.add_option("--workspace-fd", options.workspace_fd, "listening socket of the workspace device")
-      ->required();
-  app.add_option("--turn-fd", options.turn_fd, "listening socket of the turn device")->required();
-  app.add_option("--control-fd", options.control_fd, "connected control socket")->required();
+  app.add_option("--workspace-fd", options.workspace_fd,
+                 "listening socket of the workspace device (none: no such device)");
+  app.add_option("--turn-fd", options.turn_fd, "listening socket of the turn device (none: no such device)");
+  app.add_option("--control-fd", options.control_fd, "connected control socket of the owner")->required();
+  app.add_option("--control-listener", options.control_listener, "listening control socket for operators");
+  auto* control_user =
+      app.add_option("--control-uid", control_uid, "the only user beside root who may connect to it");
   auto* peer = app.add_option("--peer-uid", peer_uid, "the only user whose QEMU may connect");
   app.add_option("--uid", options.uid, "user to become (as root)");
   app.add_option("--gid", options.gid, "group to become (as root)");
@@ -52,8 +55,12 @@ sys::Result<std::optional<Options>> parse_options(int argc, const char* const* a
     return sys::fail(sys::ErrorKind::usage, std::string(error.what()) + "; see turnbox-fsd --help");
   }
   if (peer->count() > 0) options.peer_uid = peer_uid;
-  TRY(check_socket(options.workspace_fd, "--workspace-fd", true));
-  TRY(check_socket(options.turn_fd, "--turn-fd", true));
+  if (control_user->count() > 0) options.control_uid = control_uid;
+  if (app.count("--workspace-fd") > 0) TRY(check_socket(options.workspace_fd, "--workspace-fd", true));
+  if (app.count("--turn-fd") > 0) TRY(check_socket(options.turn_fd, "--turn-fd", true));
+  if (app.count("--control-listener") > 0) {
+    TRY(check_socket(options.control_listener, "--control-listener", true));
+  }
   TRY(check_socket(options.control_fd, "--control-fd", false));
   return options;
 }

@@ -13,6 +13,11 @@
 
 namespace turnbox::demand {
 
+// Sockets in it that other commands of the owner connect to.
+inline constexpr char kOperatorsSocket[] =
+    "fsd.sock";  // fsd's second control door (docs/WIRE.md, «Operators»)
+inline constexpr char kVsockSocket[] = "vsock.sock";  // the guest's ports (docs/WIRE.md, «CONNECT»)
+
 class RuntimeDir {
  public:
   // Makes `<runtime>/<id>` (mode 0710, with that group unless 0) and takes its lock.

@@ -89,7 +89,7 @@ Sandbox::Sandbox(const Places& places, SandboxSpec spec, RuntimeDir dir, std::op
       spec_(std::move(spec)),
       dir_(std::move(dir)),
       users_(std::move(users)),
-      vsock_path_(dir_.file("vsock.sock")),
+      vsock_path_(dir_.file(kVsockSocket)),
       trouble_(::epoll_create1(EPOLL_CLOEXEC)),
       started_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
@@ -131,17 +131,20 @@ sys::Status Sandbox::start_fsd() {
   TRY_ASSIGN(const sys::Fd workspace, device_socket("workspace.sock"));
   TRY_ASSIGN(const sys::Fd turn, device_socket("turn.sock"));
   TRY_ASSIGN(auto control, sys::socket_pair(SOCK_STREAM));
+  TRY_ASSIGN(const sys::Fd operators, sys::listen_unix(dir_.file(kOperatorsSocket), 0600));
   TRY_ASSIGN(const std::string program, sys::sibling_program("turnbox-fsd"));
-  std::vector<std::string> argv = {"turnbox-fsd", "--workspace-fd", "3", "--turn-fd",
-                                   "4",           "--control-fd",   "5"};
+  std::vector<std::string> argv = {"turnbox-fsd", "--workspace-fd",     "3", "--turn-fd", "4", "--control-fd",
+                                   "5",           "--control-listener", "6"};
   argv.insert(argv.end(), {"--peer-uid", std::to_string(users_ ? users_->qemu() : ::geteuid())});
+  argv.insert(argv.end(), {"--control-uid", std::to_string(::geteuid())});
   if (users_) add_user(argv, users_->fsd());
   TRY_ASSIGN(fsd_, sys::Process::spawn({.program = program,
                                         .argv = std::move(argv),
                                         .env = daemon_env(),
                                         .fds = {{workspace.get(), kFirst},
                                                 {turn.get(), kFirst + 1},
-                                                {control.second.get(), kFirst + 2}}}));
+                                                {control.second.get(), kFirst + 2},
+                                                {operators.get(), kFirst + 3}}}));
   files_.emplace(std::move(control.first));
   return watch(fsd_.pidfd());
 }

@@ -16,38 +16,55 @@ using sys::Status;
 
 constexpr std::string_view kInputPrefix = "input:";
 
-Status no_fds(const Methods::Fds& fds) {
-  if (fds.empty()) return {};
+Status no_fds(const Call& call) {
+  if (call.fds.empty()) return {};
   return sys::fail(ErrorKind::invalid, "this method takes no descriptor");
 }
 
-Result<sys::Mapping> one_bulk(const Methods::Fds& fds) {
-  if (fds.size() != 1) return sys::fail(ErrorKind::invalid, "this method takes exactly one memory file");
-  return sys::map_sealed(fds[0].get(), kMaxBulk);
+Result<sys::Mapping> one_bulk(const Call& call) {
+  if (call.fds.size() != 1) return sys::fail(ErrorKind::invalid, "this method takes exactly one memory file");
+  return sys::map_sealed(call.fds[0].get(), kMaxBulk);
 }
 
 }  // namespace
 
 Methods::~Methods() {
-  if (feed_) feed_->abandon();
+  owner_lane_.abandon();
+  operators_lane_.abandon();
+}
+
+void Methods::Lane::abandon() {
+  if (feed) feed->abandon();
+  feed.reset();
+}
+
+void Methods::Lane::submit(Hasher::Job job) {
+  abandon();
+  hasher.submit(std::move(job));
+}
+
+void Methods::left(const Session& session) {
+  for (Lane* lane : {&owner_lane_, &operators_lane_}) {
+    if (lane->session == session.id) lane->abandon();
+  }
 }
 
 const Methods::Row* Methods::find(std::string_view name) {
   static const Row kRows[] = {
-      {"fs.info", &Methods::info},
-      {"fs.import", &Methods::import},
-      {"turn.begin", &Methods::turn_begin},
-      {"stage.begin", &Methods::stage_begin},
-      {"stage.seal", &Methods::stage_seal},
-      {"turn.end", &Methods::turn_end},
-      {"event.append", &Methods::event_append},
-      {"workspace.epoch", &Methods::workspace_epoch},
-      {"snapshot.digest", &Methods::snapshot_digest, false},
-      {"snapshot.objects", &Methods::snapshot_objects},
-      {"snapshot.diff", &Methods::snapshot_diff},
-      {"snapshot.release", &Methods::snapshot_release},
-      {"events.read", &Methods::events_read},
-      {"fs.stats", &Methods::stats},
+      {"fs.info", Who::anyone, &Methods::info},
+      {"fs.import", Who::owner, &Methods::import},
+      {"turn.begin", Who::owner, &Methods::turn_begin},
+      {"stage.begin", Who::owner, &Methods::stage_begin},
+      {"stage.seal", Who::owner, &Methods::stage_seal},
+      {"turn.end", Who::owner, &Methods::turn_end},
+      {"event.append", Who::owner, &Methods::event_append},
+      {"workspace.epoch", Who::owner, &Methods::workspace_epoch},
+      {"snapshot.digest", Who::anyone, &Methods::snapshot_digest, false},
+      {"snapshot.objects", Who::anyone, &Methods::snapshot_objects},
+      {"snapshot.diff", Who::anyone, &Methods::snapshot_diff},
+      {"snapshot.release", Who::anyone, &Methods::snapshot_release},
+      {"events.read", Who::anyone, &Methods::events_read},
+      {"fs.stats", Who::anyone, &Methods::stats},
   };
   for (const Row& row : kRows) {
     if (row.name == name) return &row;
@@ -55,9 +72,9 @@ const Methods::Row* Methods::find(std::string_view name) {
   return nullptr;
 }
 
-Result<Answer> Methods::info(const json::object& params, Fds& fds) {
-  TRY(Params(params).finish());
-  TRY(no_fds(fds));
+Result<Answer> Methods::info(Call& call) {
+  TRY(Params(call.params).finish());
+  TRY(no_fds(call));
   const fs::Budget& budget = world_.tree.budget();
   const fs::Usage usage = world_.tree.usage();
   return Answer{
@@ -70,12 +87,12 @@ Result<Answer> Methods::info(const json::object& params, Fds& fds) {
       {}};
 }
 
-Result<Answer> Methods::import(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::import(Call& call) {
+  Params given(call.params);
   TRY_ASSIGN(const std::string target, given.text("target"));
   TRY_ASSIGN(const bool more, given.flag("more"));
   TRY(given.finish());
-  TRY_ASSIGN(const sys::Mapping piece, one_bulk(fds));
+  TRY_ASSIGN(const sys::Mapping piece, one_bulk(call));
   Result<const fs::Importer*> done = [&]() -> Result<const fs::Importer*> {
     if (target == "workspace") return world_.workspace.import(piece.bytes(), more);
     if (target.starts_with(kInputPrefix)) {
@@ -95,8 +112,8 @@ Result<uint64_t> Methods::take_snapshot(const std::string& turn) {
   return world_.snapshots.take(world_.workspace.root(), *of);
 }
 
-Result<Answer> Methods::turn_begin(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::turn_begin(Call& call) {
+  Params given(call.params);
   turn::BeginTurn what;
   TRY_ASSIGN(what.turn, given.text("turn"));
   TRY_ASSIGN(what.demand, given.text("demand"));
@@ -105,7 +122,7 @@ Result<Answer> Methods::turn_begin(const json::object& params, Fds& fds) {
   TRY_ASSIGN(what.tier, given.text("tier"));
   TRY_ASSIGN(what.inputs, given.texts("inputs"));
   TRY(given.finish());
-  TRY(no_fds(fds));
+  TRY(no_fds(call));
   TRY(world_.snapshots.room());
   const Status begun = world_.turns.begin(what);
   if (!begun) {
@@ -116,12 +133,12 @@ Result<Answer> Methods::turn_begin(const json::object& params, Fds& fds) {
   return Answer{{{"snapshot", snapshot}}, {}};
 }
 
-Result<Answer> Methods::stage_begin(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::stage_begin(Call& call) {
+  Params given(call.params);
   TRY_ASSIGN(const std::string turn, given.text("turn"));
   TRY_ASSIGN(const std::string stage, given.text("stage"));
   TRY(given.finish());
-  TRY(no_fds(fds));
+  TRY(no_fds(call));
   auto dir = world_.turns.begin_stage(turn, stage);
   if (!dir) {
     world_.reclaimer.poke();
@@ -130,55 +147,57 @@ Result<Answer> Methods::stage_begin(const json::object& params, Fds& fds) {
   return Answer{{{"dir", *dir}}, {}};
 }
 
-Result<Answer> Methods::stage_seal(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::stage_seal(Call& call) {
+  Params given(call.params);
   TRY_ASSIGN(const std::string turn, given.text("turn"));
   TRY_ASSIGN(const std::string stage, given.text("stage"));
   TRY(given.finish());
-  TRY(no_fds(fds));
+  TRY(no_fds(call));
   TRY(world_.snapshots.room());
   TRY(world_.turns.seal_stage(turn, stage));
   TRY_ASSIGN(const uint64_t snapshot, take_snapshot(turn));
   return Answer{{{"snapshot", snapshot}}, {}};
 }
 
-Result<Answer> Methods::event_append(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::event_append(Call& call) {
+  Params given(call.params);
   TRY_ASSIGN(const std::string turn, given.text("turn"));
   TRY_ASSIGN(const json::object* event, given.object("event"));
   TRY(given.finish());
-  TRY(no_fds(fds));
+  TRY(no_fds(call));
   TRY_ASSIGN(const turn::Turn* of, world_.turns.find(turn));
   TRY(world_.events.append_own(of->events, json::serialize(*event)));
   return Answer{};
 }
 
-Result<Answer> Methods::workspace_epoch(const json::object& params, Fds& fds) {
-  TRY(Params(params).finish());
-  TRY(no_fds(fds));
+Result<Answer> Methods::workspace_epoch(Call& call) {
+  TRY(Params(call.params).finish());
+  TRY(no_fds(call));
   TRY_ASSIGN(const uint64_t epoch, world_.workspace.next_epoch());
   world_.reclaimer.poke();
   return Answer{{{"epoch", epoch}}, {}};
 }
 
-Result<Answer> Methods::snapshot_release(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::snapshot_release(Call& call) {
+  Params given(call.params);
   TRY_ASSIGN(const uint64_t snapshot, given.number("snapshot"));
   TRY(given.finish());
-  TRY(no_fds(fds));
-  if (feed_ && feed_snapshot_ == snapshot) {
-    feed_->abandon();
-    feed_.reset();
+  TRY(no_fds(call));
+  if (call.session.rights != Session::Rights::owner) {
+    return sys::fail(ErrorKind::refused, "the snapshots of turns are the sandbox's owner's to release");
+  }
+  for (Lane* lane : {&owner_lane_, &operators_lane_}) {
+    if (lane->snapshot == snapshot) lane->abandon();
   }
   TRY(world_.snapshots.release(snapshot));
   return Answer{};
 }
 
-Result<Answer> Methods::events_read(const json::object& params, Fds& fds) {
-  Params given(params);
+Result<Answer> Methods::events_read(Call& call) {
+  Params given(call.params);
   TRY_ASSIGN(const std::string turn, given.text("turn"));
   TRY(given.finish());
-  TRY(no_fds(fds));
+  TRY(no_fds(call));
   TRY_ASSIGN(const turn::Turn* of, world_.turns.find(turn));
   TRY_ASSIGN(const std::string log, world_.events.read(of->events));
   Answer answer;
@@ -186,9 +205,9 @@ Result<Answer> Methods::events_read(const json::object& params, Fds& fds) {
   return answer;
 }
 
-Result<Answer> Methods::stats(const json::object& params, Fds& fds) {
-  TRY(Params(params).finish());
-  TRY(no_fds(fds));
+Result<Answer> Methods::stats(Call& call) {
+  TRY(Params(call.params).finish());
+  TRY(no_fds(call));
   return Answer{world_.stats(), {}};
 }
 

@@ -28,6 +28,24 @@ struct Answer {
 };
 using Reply = std::function<void(sys::Result<Answer>)>;
 
+// One connection, as the methods see it. What it took (unnamed snapshots) goes when it ends: Methods::left().
+struct Session {
+  enum class Rights : uint8_t {
+    owner,      // the socket handed over at start: everything
+    operators,  // an operator's connection: what reads, and what makes versions
+  };
+  uint64_t id = 0;  // never used again in this process
+  Rights rights = Rights::owner;
+  std::function<void(std::string_view method, boost::json::object params)> notify;  // to this peer
+};
+
+// One request.
+struct Call {
+  Session& session;
+  const boost::json::object& params;
+  std::vector<sys::Fd>& fds;
+};
+
 struct World {
   boost::asio::io_context& io;
   fs::Tree& tree;
@@ -35,7 +53,8 @@ struct World {
   turn::Turns& turns;
   turn::Events& events;
   turn::Snapshots& snapshots;
-  Hasher& hasher;
+  Hasher& hasher;            // the owner's
+  Hasher& operators_hasher;  // so that no operator's question waits before, or ends, one of the owner's
   Reclaimer& reclaimer;
   sys::Confinement confinement;
   std::function<boost::json::object()> stats;  // of both devices
@@ -48,35 +67,52 @@ class Methods {
   Methods(const Methods&) = delete;
   Methods& operator=(const Methods&) = delete;
 
-  using Fds = std::vector<sys::Fd>;
-  using Now = sys::Result<Answer> (Methods::*)(const boost::json::object& params, Fds& fds);
-  using Later = void (Methods::*)(const boost::json::object& params, Fds& fds, const Reply& reply);
+  using Now = sys::Result<Answer> (Methods::*)(Call& call);
+  using Later = void (Methods::*)(Call& call, const Reply& reply);
+  enum class Who : uint8_t { owner, anyone };
   struct Row {
     std::string_view name;
+    Who who;
     std::variant<Now, Later> run;
     bool ordered = true;  // later messages wait for the answer
   };
   static const Row* find(std::string_view name);
 
+  // The connection ended: what it took goes.
+  void left(const Session& session);
+
  private:
-  sys::Result<Answer> info(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> import(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> turn_begin(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> stage_begin(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> stage_seal(const boost::json::object& params, Fds& fds);
-  void turn_end(const boost::json::object& params, Fds& fds, const Reply& reply);
-  sys::Result<Answer> event_append(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> workspace_epoch(const boost::json::object& params, Fds& fds);
-  void snapshot_digest(const boost::json::object& params, Fds& fds, const Reply& reply);
-  void snapshot_objects(const boost::json::object& params, Fds& fds, const Reply& reply);
-  void snapshot_diff(const boost::json::object& params, Fds& fds, const Reply& reply);
-  sys::Result<Answer> snapshot_release(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> events_read(const boost::json::object& params, Fds& fds);
-  sys::Result<Answer> stats(const boost::json::object& params, Fds& fds);
+  sys::Result<Answer> info(Call& call);
+  sys::Result<Answer> import(Call& call);
+  sys::Result<Answer> turn_begin(Call& call);
+  sys::Result<Answer> stage_begin(Call& call);
+  sys::Result<Answer> stage_seal(Call& call);
+  void turn_end(Call& call, const Reply& reply);
+  sys::Result<Answer> event_append(Call& call);
+  sys::Result<Answer> workspace_epoch(Call& call);
+  void snapshot_digest(Call& call, const Reply& reply);
+  void snapshot_objects(Call& call, const Reply& reply);
+  void snapshot_diff(Call& call, const Reply& reply);
+  sys::Result<Answer> snapshot_release(Call& call);
+  sys::Result<Answer> events_read(Call& call);
+  sys::Result<Answer> stats(Call& call);
+
+  // A hasher with the object stream that is open on it, which keeps the hasher for itself.
+  struct Lane {
+    Hasher& hasher;
+    std::shared_ptr<ObjectFeed> feed = {};
+    uint64_t session = 0, snapshot = 0;
+    std::string of = {};
+
+    void abandon();
+    void submit(Hasher::Job job);  // abandons an open stream first
+  };
+  Lane& lane_of(const Session& session) {
+    return session.rights == Session::Rights::owner ? owner_lane_ : operators_lane_;
+  }
 
   sys::Result<uint64_t> take_snapshot(const std::string& turn);
-  sys::Status start_feed(uint64_t snapshot, const std::string& of, Fds& fds);
-  void submit(Hasher::Job job);  // abandons an open feed first: it would keep the hasher for itself
+  sys::Status start_feed(Call& call, uint64_t snapshot, const std::string& of);
 
   struct Subtree {
     turn::Lease lease;
@@ -85,9 +121,8 @@ class Methods {
   sys::Result<Subtree> subtree(const boost::json::object& params);
 
   World world_;
-  std::shared_ptr<ObjectFeed> feed_;
-  uint64_t feed_snapshot_ = 0;
-  std::string feed_of_;
+  Lane owner_lane_{world_.hasher};
+  Lane operators_lane_{world_.operators_hasher};
 };
 
 }  // namespace turnbox::control

@@ -19,11 +19,22 @@ using sys::Status;
 constexpr size_t kMostUnsent = size_t{4} << 20;
 constexpr unsigned kMaxDepth = 40;
 
+uint64_t next_session() {
+  static uint64_t last = 0;  // of the one loop
+  return ++last;
+}
+
 }  // namespace
 
-Server::Server(boost::asio::io_context& io, sys::Fd socket, Methods& methods,
+Server::Server(boost::asio::io_context& io, sys::Fd socket, Methods& methods, Session::Rights rights,
                std::function<void(Status)> ended)
-    : socket_(io, socket.release()), methods_(methods), ended_(std::move(ended)) {
+    : socket_(io, socket.release()),
+      methods_(methods),
+      session_{.id = next_session(),
+               .rights = rights,
+               .notify = [this](std::string_view method,
+                                json::object params) { notify(method, std::move(params)); }},
+      ended_(std::move(ended)) {
   socket_.non_blocking(true);
   wait_input();
 }
@@ -31,10 +42,12 @@ Server::Server(boost::asio::io_context& io, sys::Fd socket, Methods& methods,
 void Server::wait_input() {
   if (reading_ || busy_ || out_bytes_ > kMostUnsent || !ended_) return;
   reading_ = true;
-  socket_.async_wait(socket_.wait_read, [this](const boost::system::error_code& failed) {
-    reading_ = false;
-    if (!failed) receive();
-  });
+  socket_.async_wait(socket_.wait_read,
+                     [this, here = std::weak_ptr(here_)](const boost::system::error_code& failed) {
+                       if (here.expired()) return;
+                       reading_ = false;
+                       if (!failed) receive();
+                     });
 }
 
 void Server::receive() {
@@ -133,18 +146,27 @@ void Server::handle(const std::string& line) {
 }
 
 void Server::run(Request& request) {
+  if (request.row->who == Methods::Who::owner && session_.rights != Session::Rights::owner) {
+    return answer_error(
+        request.id, kRefused,
+        {ErrorKind::refused, std::string(request.row->name) + " is the sandbox's owner's alone"});
+  }
+  Call call{session_, request.params, request.fds};
   if (const auto* now = std::get_if<Methods::Now>(&request.row->run)) {
-    return answer(request.id, (methods_.**now)(request.params, request.fds));
+    return answer(request.id, (methods_.**now)(call));
   }
   const bool ordered = request.row->ordered;
   busy_ = ordered;
-  const Reply reply = [this, id = request.id, ordered](Result<Answer> result) {
+  const Reply reply = [this, here = std::weak_ptr(here_), id = request.id, ordered](Result<Answer> result) {
+    if (here.expired()) return;
     answer(id, std::move(result));
     if (!ordered) return;
     busy_ = false;
-    boost::asio::post(socket_.get_executor(), [this] { pump(); });
+    boost::asio::post(socket_.get_executor(), [this, here] {
+      if (!here.expired()) pump();
+    });
   };
-  (methods_.*std::get<Methods::Later>(request.row->run))(request.params, request.fds, reply);
+  (methods_.*std::get<Methods::Later>(request.row->run))(call, reply);
 }
 
 void Server::answer(const json::value& id, Result<Answer> result) {
@@ -187,12 +209,14 @@ void Server::flush() {
     if (!sent) return end(tl::make_unexpected(sent.error()));
     if (*sent == 0) {
       writing_ = true;
-      socket_.async_wait(socket_.wait_write, [this](const boost::system::error_code& failed) {
-        writing_ = false;
-        if (failed) return;
-        flush();
-        pump();
-      });
+      socket_.async_wait(socket_.wait_write,
+                         [this, here = std::weak_ptr(here_)](const boost::system::error_code& failed) {
+                           if (here.expired()) return;
+                           writing_ = false;
+                           if (failed) return;
+                           flush();
+                           pump();
+                         });
       return;
     }
     next.fds.clear();
@@ -206,6 +230,7 @@ void Server::end(Status how) {
   if (!ended_) return;
   boost::system::error_code ignored;
   socket_.close(ignored);
+  methods_.left(session_);
   std::exchange(ended_, nullptr)(std::move(how));
 }
 

@@ -1,8 +1,9 @@
-// fsd's end of the control socket: lines in, answers out, in order (docs/WIRE.md, «Control messages»).
+// fsd's end of one control connection: lines in, answers out, in order (docs/WIRE.md, «Control messages»).
 //
-// Owned by the daemon's main; runs on the owner's loop. The peer is the broker, and is checked all the same:
-// a message that is wrong is answered with an error; bytes that cannot be told apart into messages end the
-// connection.
+// Owned by the daemon's main (the broker's connection) or by Operators; runs on the owner's loop. The peer is
+// the broker or an operator, and is checked all the same: a message that is wrong is answered with an error;
+// bytes that cannot be told apart into messages end the connection. It may be destroyed at any time after
+// `ended` was called, not inside that call.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include <boost/json/value.hpp>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "fs/control/methods.h"
@@ -26,7 +28,7 @@ struct ServerCounters {
 class Server {
  public:
   // `ended` is called once: with success when the peer closed, else with what it did.
-  Server(boost::asio::io_context& io, sys::Fd socket, Methods& methods,
+  Server(boost::asio::io_context& io, sys::Fd socket, Methods& methods, Session::Rights rights,
          std::function<void(sys::Status)> ended);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -63,6 +65,7 @@ class Server {
 
   boost::asio::posix::stream_descriptor socket_;
   Methods& methods_;
+  Session session_;
   std::function<void(sys::Status)> ended_;
   ServerCounters counters_;
   LineBuffer in_{kMaxLine};
@@ -71,6 +74,8 @@ class Server {
   bool reading_ = false, writing_ = false;  // a wait for the socket stands
   bool busy_ = false;                       // an ordered answer is on its way
   std::array<std::byte, 65536> buffer_;
+  std::shared_ptr<char> here_ =
+      std::make_shared<char>();  // handlers and answers that outlive this see it gone
 };
 
 }  // namespace turnbox::control

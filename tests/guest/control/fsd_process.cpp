@@ -29,17 +29,20 @@ std::vector<std::string> environment() {
 
 }  // namespace
 
-Daemon::Daemon(std::vector<std::string> more) : dir(make_dir()) {
+Daemon::Daemon(std::vector<std::string> more, bool devices) : dir(make_dir()) {
   const sys::Fd workspace = sys::listen_unix(workspace_socket(), 0600).value();
   const sys::Fd turn = sys::listen_unix(turn_socket(), 0600).value();
+  const sys::Fd operators = sys::listen_unix(operators_socket(), 0600).value();
   auto [ours, theirs] = sys::socket_pair(SOCK_STREAM).value();
   socket = std::move(ours);
-  std::vector<std::string> argv{"turnbox-fsd", "--workspace-fd", "3", "--turn-fd", "4", "--control-fd", "5"};
+  std::vector<std::string> argv{"turnbox-fsd", "--control-fd", "5", "--control-listener", "6"};
+  if (devices) argv.insert(argv.end(), {"--workspace-fd", "3", "--turn-fd", "4"});
   argv.insert(argv.end(), more.begin(), more.end());
-  process = sys::Process::spawn({.program = sys::sibling_program("turnbox-fsd").value(),
-                                 .argv = argv,
-                                 .env = environment(),
-                                 .fds = {{workspace.get(), 3}, {turn.get(), 4}, {theirs.get(), 5}}})
+  process = sys::Process::spawn(
+                {.program = sys::sibling_program("turnbox-fsd").value(),
+                 .argv = argv,
+                 .env = environment(),
+                 .fds = {{workspace.get(), 3}, {turn.get(), 4}, {theirs.get(), 5}, {operators.get(), 6}}})
                 .value();
 }
 

@@ -12,17 +12,18 @@
 namespace turnbox::control {
 
 struct Daemon {
-  std::filesystem::path dir;  // of the two sockets; removed at the end
+  std::filesystem::path dir;  // of the sockets; removed at the end
   sys::Process process;
   sys::Fd socket;  // our end of the control socket, until client() or raw use takes it
 
-  explicit Daemon(std::vector<std::string> more = {});
+  explicit Daemon(std::vector<std::string> more = {}, bool devices = true);
   ~Daemon();
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
   Client client() { return Client(std::move(socket), std::chrono::seconds(60)); }
   std::string workspace_socket() const { return (dir / "workspace.sock").string(); }
+  std::string operators_socket() const { return (dir / "fsd.sock").string(); }
   std::string turn_socket() const { return (dir / "turn.sock").string(); }
   std::string proc(const std::string& name) const;  // content of /proc/<pid>/NAME
   std::string status(const std::string& field) const;

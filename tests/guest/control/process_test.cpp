@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(wrong_words_are_named_and_end_with_2) {
     BOOST_TEST(said.err.find(names) != std::string::npos, said.err);
     BOOST_TEST(std::count(said.err.begin(), said.err.end(), '\n') == 1, said.err);
   };
-  refused(run({}), "--workspace-fd");
+  refused(run({}), "--control-fd");
   refused(run({"--workspace-fd", "3", "--turn-fd", "4", "--control-fd", "5", "--frobnicate"}),
           "--frobnicate");
   refused(run({"--workspace-fd", "3", "--turn-fd", "4", "--control-fd", "5"}), "--workspace-fd");
