@@ -114,6 +114,7 @@ sys::Status serve(const Options& options) {
                       options.turn_fd, options.peer_uid, gone("turn"));
   }
 
+  control::Mounts mounts(io);
   control::Methods methods({.io = io,
                             .tree = tree,
                             .workspace = workspace,
@@ -123,6 +124,8 @@ sys::Status serve(const Options& options) {
                             .hasher = hasher,
                             .operators_hasher = operators_hasher,
                             .reclaimer = reclaimer,
+                            .mounts = mounts,
+                            .guest = options.workspace_fd >= 0,
                             .confinement = confinement,
                             .stats = [&] {
                               json::object out;

@@ -143,6 +143,7 @@ void Client::note(const json::object& notification) {
   const auto params = member(notification, "params");
   if (!params) return;
   if (const auto device = text(**params, "device")) gone_.push_back(*device);
+  if (const auto mount = number(**params, "mount")) gone_mounts_.push_back(*mount);
 }
 
 Result<Client::Answer> Client::wait_answer(uint64_t id, Clock::time_point until) {
@@ -335,7 +336,17 @@ Result<json::object> Client::stats() {
   return std::move(answer.result);
 }
 
-Result<std::vector<std::string>> Client::take_gone() {
+Result<uint64_t> Client::mount_attach(std::string_view of, bool write, int device) {
+  TRY_ASSIGN(const Answer answer, call("mount.attach", {{"of", of}, {"write", write}}, {&device, 1}));
+  return number(answer.result, "mount");
+}
+
+Status Client::mount_detach(uint64_t mount) {
+  TRY(call("mount.detach", {{"mount", mount}}));
+  return {};
+}
+
+Status Client::take_notes() {
   pollfd ready{socket_.get(), POLLIN, 0};
   std::string line;
   while (true) {
@@ -348,7 +359,17 @@ Result<std::vector<std::string>> Client::take_gone() {
     if (::poll(&ready, 1, 0) <= 0) break;
     TRY(fill(Clock::now() + deadline_));
   }
+  return {};
+}
+
+Result<std::vector<std::string>> Client::take_gone() {
+  TRY(take_notes());
   return std::exchange(gone_, {});
+}
+
+Result<std::vector<uint64_t>> Client::take_gone_mounts() {
+  TRY(take_notes());
+  return std::exchange(gone_mounts_, {});
 }
 
 }  // namespace turnbox::control

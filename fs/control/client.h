@@ -112,11 +112,15 @@ class Client {
   sys::Result<Changes> diff(SnapshotId from, SnapshotId to);
   sys::Status release(SnapshotId snapshot);
   sys::Result<std::string> events(std::string_view turn);  // the log's bytes
+  // A mount of a version (`workspace`), made by the caller, whose /dev/fuse descriptor is lent for the call.
+  sys::Result<uint64_t> mount_attach(std::string_view of, bool write, int device);
+  sys::Status mount_detach(uint64_t mount);
   sys::Result<boost::json::object> stats();
 
-  // Names of the devices (`workspace`, `turn`) whose front end went away, told since the last call. Reads
+  // What went away since the last call: devices (`workspace`, `turn`) whose front end did, and mounts by number. Reads
   // what is there without waiting; kind unavailable once fsd ended.
   sys::Result<std::vector<std::string>> take_gone();
+  sys::Result<std::vector<uint64_t>> take_gone_mounts();
 
  private:
   struct Incoming {
@@ -142,7 +146,9 @@ class Client {
   std::chrono::milliseconds deadline_;
   uint64_t next_id_ = 1;
   LineBuffer in_{kMaxLine};
+  sys::Status take_notes();  // without waiting
   std::vector<std::string> gone_;
+  std::vector<uint64_t> gone_mounts_;
 };
 
 }  // namespace turnbox::control

@@ -44,6 +44,7 @@ void Methods::Lane::submit(Hasher::Job job) {
 }
 
 void Methods::left(const Session& session) {
+  world_.mounts.left(session.id);
   for (Lane* lane : {&owner_lane_, &operators_lane_}) {
     if (lane->session == session.id) lane->abandon();
   }
@@ -64,6 +65,8 @@ const Methods::Row* Methods::find(std::string_view name) {
       {"snapshot.diff", Who::anyone, &Methods::snapshot_diff},
       {"snapshot.release", Who::anyone, &Methods::snapshot_release},
       {"events.read", Who::anyone, &Methods::events_read},
+      {"mount.attach", Who::anyone, &Methods::mount_attach},
+      {"mount.detach", Who::anyone, &Methods::mount_detach},
       {"fs.stats", Who::anyone, &Methods::stats},
   };
   for (const Row& row : kRows) {

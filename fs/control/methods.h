@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "fs/control/hasher.h"
+#include "fs/control/mounts.h"
 #include "fs/control/object_feed.h"
 #include "fs/control/reclaimer.h"
 #include "fs/turn/snapshots.h"
@@ -56,6 +57,8 @@ struct World {
   Hasher& hasher;            // the owner's
   Hasher& operators_hasher;  // so that no operator's question waits before, or ends, one of the owner's
   Reclaimer& reclaimer;
+  Mounts& mounts;
+  bool guest;  // somebody's guest has the workspace: its device stands
   sys::Confinement confinement;
   std::function<boost::json::object()> stats;  // of both devices
 };
@@ -95,6 +98,8 @@ class Methods {
   void snapshot_diff(Call& call, const Reply& reply);
   sys::Result<Answer> snapshot_release(Call& call);
   sys::Result<Answer> events_read(Call& call);
+  sys::Result<Answer> mount_attach(Call& call);
+  sys::Result<Answer> mount_detach(Call& call);
   sys::Result<Answer> stats(Call& call);
 
   // A hasher with the object stream that is open on it, which keeps the hasher for itself.
@@ -113,6 +118,8 @@ class Methods {
 
   sys::Result<uint64_t> take_snapshot(const std::string& turn);
   sys::Status start_feed(Call& call, uint64_t snapshot, const std::string& of);
+
+  sys::Result<fuse::Options> shown(const std::string& of, bool write);
 
   struct Subtree {
     turn::Lease lease;

@@ -23,7 +23,7 @@ LAYERS = {
     "fs/virtiofs": ["vmm/sys", "vmm/vhost", "fs/tree"],
     "fs/fuse": ["vmm/sys", "fs/tree"],
     "fs/turn": ["vmm/sys", "fs/tree", "fs/virtiofs/device.h"],
-    "fs/control": ["vmm/sys", "fs/tree", "fs/turn"],
+    "fs/control": ["vmm/sys", "fs/tree", "fs/turn", "fs/fuse"],
     "fs": ["vmm/sys", "vmm/vhost", "fs/tree", "fs/virtiofs", "fs/fuse", "fs/turn", "fs/control"],
     "broker/store": ["vmm/sys"],
     "broker/turn": ["vmm/sys", "broker/store"],
@@ -46,7 +46,7 @@ LIBRARIES = {
     "fuse.h": ["fs/fuse"],
     "openssl/": ["vmm/sys", "broker/turn"],
     "CLI/": ["vmm/vsock", "fs", "broker/cli"],
-    "boost/asio": ["vmm/vhost", "vmm/vsock", "fs", "fs/control"],
+    "boost/asio": ["vmm/vhost", "vmm/vsock", "fs", "fs/control", "fs/fuse"],
 }
 # The tree and the leaf layer know no event loop and no JSON; the guest knows no library at all.
 NO_LIBRARIES = {

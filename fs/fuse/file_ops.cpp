@@ -1,0 +1,75 @@
+// Content: opened, read, written, sought in.
+#include <fcntl.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "fs/fuse/server.h"
+#include "vmm/sys/result.h"
+
+namespace turnbox::fuse {
+
+// Where nobody else changes anything, ENOSYS tells the kernel to open and close without asking, and to keep
+// what it read. Life time is by lookup count either way: the kernel forgets no node that is open.
+Server::Done Server::open(fuse_req_t req, fuse_ino_t number, fuse_file_info* file) {
+  if (options_.lasting) return fs::err(ENOSYS);
+  TRY(node(number));
+  if ((file->flags & O_ACCMODE) != O_RDONLY) TRY(writable());
+  fuse_reply_open(req, file);
+  return {};
+}
+
+Server::Done Server::create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode,
+                            fuse_file_info* file) {
+  TRY_ASSIGN(fs::Tree * tree, writable());
+  TRY_ASSIGN(const fs::Ino dir, node(parent));
+  TRY_ASSIGN(
+      const fs::Attr attr,
+      tree->create(
+          dir, name,
+          {.type = fs::Type::regular, .mode = static_cast<uint16_t>(mode & 07777), .target = {}, .zone = {}},
+          caller(req)));
+  const fuse_entry_param entry = entry_of(attr);
+  file->keep_cache = options_.lasting ? 1U : 0U;
+  lookups_.remember(attr.ino);
+  if (fuse_reply_create(req, &entry, file) == -ENOENT) lookups_.forget(attr.ino, 1);
+  return {};
+}
+
+// From the tree's pages to the kernel, without a copy in between.
+Server::Done Server::read(fuse_req_t req, fuse_ino_t number, size_t size, off_t offset, fuse_file_info*) {
+  TRY_ASSIGN(const fs::Ino ino, node(number));
+  if (offset < 0) return fs::err(EINVAL);
+  spans_.clear();
+  parts_.clear();
+  TRY(view().read(ino, static_cast<uint64_t>(offset), size, spans_));
+  for (const auto& span : spans_) parts_.push_back({const_cast<std::byte*>(span.data()), span.size()});
+  fuse_reply_iov(req, parts_.data(), static_cast<int>(parts_.size()));
+  return {};
+}
+
+Server::Done Server::write(fuse_req_t req, fuse_ino_t number, const char* bytes, size_t size, off_t offset,
+                           fuse_file_info*) {
+  TRY_ASSIGN(fs::Tree * tree, writable());
+  TRY_ASSIGN(const fs::Ino ino, node(number));
+  if (offset < 0) return fs::err(EINVAL);
+  const char* next = bytes;
+  const auto fill = [&next](std::span<std::byte> page) {
+    std::memcpy(page.data(), next, page.size());
+    next += page.size();
+  };
+  TRY(tree->write(ino, static_cast<uint64_t>(offset), size, fill, false, caller(req)));
+  fuse_reply_write(req, size);
+  return {};
+}
+
+// The kernel answers SEEK_SET, SEEK_CUR and SEEK_END itself.
+Server::Done Server::lseek(fuse_req_t req, fuse_ino_t number, off_t offset, int whence, fuse_file_info*) {
+  TRY_ASSIGN(const fs::Ino ino, node(number));
+  if (offset < 0) return fs::err(ENXIO);
+  TRY_ASSIGN(const uint64_t found, view().lseek(ino, static_cast<uint64_t>(offset), whence));
+  fuse_reply_lseek(req, static_cast<off_t>(found));
+  return {};
+}
+
+}  // namespace turnbox::fuse
