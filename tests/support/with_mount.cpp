@@ -1,10 +1,11 @@
 // Runs one command while a fresh, empty workspace is mounted for writing, and unmounts whatever happened:
-//   with_mount [--bytes N] [--inodes N] DIR COMMAND [WORD]…
-// DIR is an empty directory. The exit status is the command's.
+//   with_mount [--bytes N] [--inodes N] COMMAND [WORD]…
+// The command finds it in TURNBOX_PLACE. The exit status is the command's.
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
@@ -32,14 +33,14 @@ int enter(int argc, char** argv) {
     options.fsd.insert(options.fsd.end(), {argv[at], argv[at + 1]});
     at += 2;
   }
-  if (at + 1 >= argc) {
-    std::fputs("usage: with_mount [--bytes N] [--inodes N] DIR COMMAND [WORD]…\n", stderr);
+  if (at >= argc) {
+    std::fputs("usage: with_mount [--bytes N] [--inodes N] COMMAND [WORD]…\n", stderr);
     return 2;
   }
   turnbox::support::need_fuse();
-  options.dir = argv[at];
   const turnbox::support::Mounted mounted(options);
-  return run(argv + at + 1);
+  ::setenv("TURNBOX_PLACE", mounted.path().c_str(), 1);
+  return run(argv + at);
 }
 
 }  // namespace

@@ -69,38 +69,17 @@ std::string escaped(const std::string& path) {
   return out;
 }
 
-// The device number of the uppermost mount at `dir`; empty when there is none. Read from the table, since
-// looking at the mount itself would wait for whoever serves it.
-std::string number_at(const std::string& dir) {
-  const auto table = read_file("/proc/self/mountinfo", kMountTable);
-  if (!table) return {};
-  const std::string wanted = escaped(dir);
-  std::string number;
-  for (size_t at = 0; at < table->size();) {
-    const size_t end = std::min(table->find('\n', at), table->size());
-    std::vector<std::string_view> words;  // id, parent, major:minor, root, mount point, …
-    for (std::string_view line(table->data() + at, end - at); words.size() < 5;) {
-      const size_t blank = line.find(' ');
-      words.push_back(line.substr(0, blank));
-      if (blank == line.npos) break;
-      line.remove_prefix(blank + 1);
-    }
-    if (words.size() == 5 && words[4] == wanted) number = words[2];
-    at = end + 1;
-  }
-  return number;
-}
-
 Result<Fd> mount_as_root(const std::string& dir, bool write) {
-  auto device = open_fd("/dev/fuse", O_RDWR);
+  Fd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device && (errno == ENOENT || errno == ENODEV || errno == ENXIO)) {
     return fail(ErrorKind::not_found,
                 "this host has no /dev/fuse; load the kernel's fuse module (modprobe fuse)");
   }
-  if (!device) return device;
-  const std::string options = "fd=" + std::to_string(device->get()) +
+  if (!device) return fail_errno("cannot open /dev/fuse");
+  const std::string options = "fd=" + std::to_string(device.get()) +
                               ",rootmode=40000,user_id=0,group_id=0,allow_other,default_permissions";
-  const unsigned long flags = MS_NOSUID | MS_NODEV | (write ? 0UL : MS_RDONLY);
+  unsigned long flags = MS_NOSUID | MS_NODEV;
+  if (!write) flags |= MS_RDONLY;
   if (::mount("turnbox", dir.c_str(), "fuse.turnbox", flags, options.c_str()) == 0) return device;
   const int error = errno;
   if (error == EPERM) {
@@ -168,6 +147,28 @@ void FuseMount::unmount(const std::string& dir, const std::string& number) {
   auto child =
       Process::spawn({.program = find_helper(), .argv = {"fusermount3", "-u", "-q", "-z", "--", dir}});
   if (child) (void)child->wait_for(kHelperTime);
+}
+
+// The device number of the uppermost mount at `dir`; empty when there is none. Read from the table, since
+// looking at the mount itself would wait for whoever serves it.
+std::string FuseMount::number_at(const std::string& dir) {
+  const auto table = read_file("/proc/self/mountinfo", kMountTable);
+  if (!table) return {};
+  const std::string wanted = escaped(dir);
+  std::string number;
+  for (size_t at = 0; at < table->size();) {
+    const size_t end = std::min(table->find('\n', at), table->size());
+    std::vector<std::string_view> words;  // id, parent, major:minor, root, mount point, …
+    for (std::string_view line(table->data() + at, end - at); words.size() < 5;) {
+      const size_t blank = line.find(' ');
+      words.push_back(line.substr(0, blank));
+      if (blank == line.npos) break;
+      line.remove_prefix(blank + 1);
+    }
+    if (words.size() == 5 && words[4] == wanted) number = words[2];
+    at = end + 1;
+  }
+  return number;
 }
 
 }  // namespace turnbox::sys

@@ -34,6 +34,8 @@ class FuseMount {
 
   // The same by name, for a process that did not make the mount.
   static void unmount(const std::string& dir, const std::string& number);
+  // Of the uppermost mount at a directory, in the form of number(); empty when there is none.
+  static std::string number_at(const std::string& dir);
 
  private:
   FuseMount() = default;
