@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "broker/cli/verb.h"
+#include "broker/demand/operator_mount.h"
 #include "vmm/sys/log.h"
 
 namespace turnbox::cli {
@@ -12,7 +13,7 @@ namespace {
 
 constexpr const Verb* kVerbs[] = {
     &kRun,      &kDoctor,    &kImageBuild, &kImageList,  &kImageVerify, &kTurnList,
-    &kTurnShow, &kTurnFiles, &kTurnCat,    &kTurnVerify, &kTurnExport,
+    &kTurnShow, &kTurnFiles, &kTurnCat,    &kTurnVerify, &kTurnExport,  &kMount,
 };
 
 constexpr const char* kIntroduction =
@@ -77,7 +78,13 @@ sys::Result<int> no_such_verb(const std::vector<std::string>& words) {
   return sys::fail(sys::ErrorKind::usage, "turnbox has no verb " + words[0] + "; see turnbox --help");
 }
 
+constexpr int kGuardPipe = 3;
+
 sys::Result<int> enter(std::vector<std::string> words) {
+  if (words.size() == 3 && words[0] == kMountGuard) {
+    demand::guard_mount(kGuardPipe, words[1], words[2]);
+    return 0;
+  }
   Arguments arguments;
   const auto dashes = std::find(words.begin(), words.end(), "--");
   if (dashes != words.end()) {

@@ -7,6 +7,7 @@
 
 #include "broker/cli/options.h"
 #include "broker/cli/progress.h"
+#include "broker/cli/signals.h"
 #include "broker/cli/text.h"
 #include "broker/cli/verb.h"
 #include "broker/demand/places.h"
@@ -95,19 +96,6 @@ sys::Result<demand::RunSpec> spec_of(const Arguments& arguments, const Words& wo
   if (words.timeout > 0) spec.timeout = std::chrono::milliseconds(static_cast<int64_t>(words.timeout * 1000));
   spec.boot_deadline = std::chrono::milliseconds(static_cast<int64_t>(words.boot_deadline * 1000));
   return spec;
-}
-
-// SIGINT and SIGTERM as a descriptor, from here on and for every thread started later.
-sys::Result<sys::Fd> signals_as_descriptor() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  sys::Fd fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd) return sys::fail_errno("cannot watch for signals");
-  return fd;
 }
 
 void print_report(const demand::RunReport& report) {

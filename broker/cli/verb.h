@@ -27,6 +27,10 @@ struct Verb {
 };
 
 extern const Verb kRun, kDoctor, kImageBuild, kImageList, kImageVerify;
+extern const Verb kMount;
 extern const Verb kTurnList, kTurnShow, kTurnFiles, kTurnCat, kTurnVerify, kTurnExport;
+
+// How this program is told to be a mount's guard (broker/demand/operator_mount.h): a word that is no verb of a person.
+inline constexpr char kMountGuard[] = "guard-mount";
 
 }  // namespace turnbox::cli

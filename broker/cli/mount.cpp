@@ -1,0 +1,118 @@
+// `turnbox mount`: a version on a directory of this host, for as long as the command runs.
+#include <sys/stat.h>
+
+#include <cstdio>
+
+#include "broker/cli/options.h"
+#include "broker/cli/signals.h"
+#include "broker/cli/text.h"
+#include "broker/cli/verb.h"
+#include "broker/demand/operator_mount.h"
+#include "broker/demand/places.h"
+#include "broker/demand/runtime_dir.h"
+#include "broker/exec/guest.h"
+#include "vmm/sys/socket.h"
+
+namespace turnbox::cli {
+namespace {
+
+using demand::MountEnd;
+using demand::OperatorMount;
+using sys::ErrorKind;
+
+constexpr auto kFlushTime = std::chrono::seconds(10);
+constexpr auto kAnswerTime = std::chrono::seconds(60);
+
+struct Words {
+  std::string name, dir;
+  bool write = false, flush = false;
+};
+
+// What is served, by whom, and under which name there.
+struct Shown {
+  control::Client& files;
+  std::string of;
+};
+
+sys::Result<int> hold(const Words& words, const Shown& shown, OperatorMount mount, const sys::Fd& signals) {
+  TRY(mount.attach(shown.files, shown.of, words.write));
+  std::printf("%s is on %s, %s; ^C or umount ends it\n", printable(words.name).c_str(),
+              printable(mount.dir()).c_str(), words.write ? "for writing" : "read-only");
+  std::fflush(stdout);
+  TRY_ASSIGN(const MountEnd end, mount.wait(shown.files, signals.get()));
+  mount.unmount();
+  if (end == MountEnd::server_gone) {
+    std::fprintf(stderr, "turnbox: %s ended; %s is unmounted\n", printable(words.name).c_str(),
+                 printable(words.dir).c_str());
+  }
+  return 0;
+}
+
+std::string live_dir(const demand::Places& places, const std::string& name) {
+  if (name.empty() || name.find('/') != name.npos || name[0] == '.') return {};
+  const std::string dir = places.runtime + "/" + name;
+  struct stat found {};
+  return ::stat((dir + "/" + demand::kOperatorsSocket).c_str(), &found) == 0 && S_ISSOCK(found.st_mode) ? dir
+                                                                                                        : "";
+}
+
+sys::Result<int> show_live(const Words& words, const std::string& dir, const sys::Fd& signals) {
+  if (words.write) {
+    return sys::fail(ErrorKind::usage,
+                     "only the guest writes the live workspace of " + words.name +
+                         "; make a fork with turnbox workspace fork and mount that with --write");
+  }
+  if (words.flush) {
+    auto flushed = exec::flush(dir + "/" + demand::kVsockSocket, kFlushTime);
+    if (!flushed)
+      return sys::context("cannot have " + words.name + " write back what it holds", flushed.error());
+    if (!*flushed) std::fprintf(stderr, "turnbox: the guest did not write everything back within 10 s\n");
+  }
+  TRY_ASSIGN(sys::Fd socket, sys::connect_unix(dir + "/" + demand::kOperatorsSocket));
+  control::Client files(std::move(socket), kAnswerTime);
+  TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, words.write, kMountGuard));
+  return hold(words, {files, "workspace"}, std::move(mount), signals);
+}
+
+sys::Result<int> enter(const Arguments& arguments) {
+  Options options(kMount);
+  Words words;
+  options.argument("NAME", words.name);
+  options.argument("DIR", words.dir);
+  options.flag("--write", words.write);
+  options.flag("--flush", words.flush);
+  TRY(options.parse(arguments));
+  TRY_ASSIGN(const demand::Places places, demand::find_places(options.state()));
+  TRY_ASSIGN(const sys::Fd signals, signals_as_descriptor());
+  if (const std::string dir = live_dir(places, words.name); !dir.empty())
+    return show_live(words, dir, signals);
+  return sys::fail(ErrorKind::not_found, "there is no live sandbox " + words.name);
+}
+
+}  // namespace
+
+const Verb kMount{"mount", "show a version's files on a directory of this host",
+                  R"(usage: turnbox mount NAME DIR [--write] [--flush] [--state DIR]
+
+Mounts a version on DIR, an empty directory, and stays until ^C, until `umount DIR`, or until the sandbox ends; then DIR
+is empty again. Files belong to whom they belong in the guest; suid bits and device nodes have no effect. Symbolic links
+may point anywhere on this host: what made them was not trusted.
+
+NAME is one of
+  DEMAND                a running sandbox's workspace, as far as its guest wrote it back; it changes while one looks
+  DEMAND@NAME           a named snapshot or a fork of a running sandbox
+  TURN[:WHICH]          a stored turn: the workspace after it, or WHICH of before, after, outputs/STAGE, inputs/NAME
+  FORK                  a stored fork
+
+  --write       writable: forks only
+  --flush       have the guest write back what it holds in its memory first (live workspaces only)
+  --state DIR   where records are kept (TURNBOX_STATE)
+
+Needs /dev/fuse, and root or fusermount3 (package fuse3).
+
+example
+  mkdir look && turnbox mount 01JD look
+)",
+                  enter};
+
+}  // namespace turnbox::cli
