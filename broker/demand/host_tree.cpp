@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "vmm/sys/bytes.h"
-#include "vmm/sys/memfd.h"
 
 namespace turnbox::demand {
 namespace {
@@ -22,65 +21,23 @@ using sys::ErrorKind;
 
 constexpr uint32_t kMaxExtent = uint32_t{4} << 20;
 
-// Collects records and hands full pieces on.
-class Pieces {
- public:
-  explicit Pieces(const TakePiece& take) : take_(take) { sys::append(buffer_, sys::as_bytes("TBIMPRT1")); }
-
-  Bytes& buffer() { return buffer_; }
-  sys::Status flush_if_full() { return buffer_.size() >= kPieceBytes ? flush(true) : sys::Status{}; }
-  sys::Status finish() { return flush(false); }
-
- private:
-  sys::Status flush(bool more) {
-    TRY_ASSIGN(sys::Fd memfd, sys::memfd_with("turnbox-import", buffer_));
-    buffer_.clear();
-    return take_(std::move(memfd), more);
-  }
-  const TakePiece& take_;
-  Bytes buffer_;
-};
-
-struct Header {
-  char type;
-  uint16_t mode = 0;
-  uint32_t uid = 0, gid = 0;
-  int64_t mtime_sec = 0;
-  uint32_t mtime_nsec = 0;
-};
-
-void put_head(Bytes& to, const Header& head, std::string_view path, uint64_t body) {
-  sys::append_le(to, static_cast<uint8_t>(head.type));
-  sys::append_le(to, uint8_t{0});
-  sys::append_le(to, head.mode);
-  sys::append_le(to, head.uid);
-  sys::append_le(to, head.gid);
-  sys::append_le(to, head.mtime_sec);
-  sys::append_le(to, head.mtime_nsec);
-  sys::append_le(to, uint32_t{0});
-  sys::append_le(to, static_cast<uint32_t>(path.size()));
-  sys::append_le(to, body);
-  sys::append(to, sys::as_bytes(path));
-}
-
 class Walk {
  public:
   Walk(const std::string& root, const TakePiece& take, const Tell& tell)
-      : root_(root), tell_(tell), pieces_(take) {}
+      : root_(root), tell_(tell), out_(take, kPieceBytes) {}
 
   sys::Result<HostTreeTotals> run(const sys::Fd& fd, const struct stat& st) {
     const bool directory = S_ISDIR(st.st_mode);
     TRY(directory ? put_directory("", st) : put_file("", fd.get(), st));
     if (directory) TRY(walk(fd.get(), ""));
-    put_head(pieces_.buffer(), {.type = 'e'}, "", 0);
-    TRY(pieces_.finish());
+    TRY(out_.finish());
     return totals_;
   }
 
  private:
   std::string shown(const std::string& path) const { return path.empty() ? root_ : root_ + "/" + path; }
 
-  Header head_of(char type, const struct stat& st) const {
+  ImportHead head_of(char type, const struct stat& st) const {
     // Only root may keep others' owners; whoever else imports owns everything, as a copy would.
     const bool keep = ::geteuid() == 0;
     return {.type = type,
@@ -93,8 +50,7 @@ class Walk {
 
   sys::Status put_directory(const std::string& path, const struct stat& st) {
     ++totals_.entries;
-    put_head(pieces_.buffer(), head_of('d', st), path, 0);
-    return pieces_.flush_if_full();
+    return out_.put(head_of('d', st), path);
   }
 
   // The names are read whole first: no descriptor stays open per level but the directory's own.
@@ -168,24 +124,20 @@ class Walk {
 
   sys::Status put_small(char type, const std::string& path, const struct stat& st, std::string_view body) {
     ++totals_.entries;
-    put_head(pieces_.buffer(), head_of(type, st), path, body.size());
-    sys::append(pieces_.buffer(), sys::as_bytes(body));
-    return pieces_.flush_if_full();
+    return out_.put(head_of(type, st), path, sys::as_bytes(body));
   }
 
   // One `f` record with what fits in a piece, then `x` records: a file is never whole in memory.
   sys::Status put_file(const std::string& path, int fd, const struct stat& st) {
     ++totals_.entries;
     const auto size = static_cast<uint64_t>(st.st_size);
-    Header head = head_of('f', st);
+    ImportHead head = head_of('f', st);
     uint64_t at = 0;
     do {
       Bytes body;
       if (head.type == 'f') sys::append_le(body, size);
       TRY(take_extents(path, fd, size, at, body));
-      put_head(pieces_.buffer(), head, path, body.size());
-      sys::append(pieces_.buffer(), body);
-      TRY(pieces_.flush_if_full());
+      TRY(out_.put(head, path, body));
       tell_(totals_);
       head.type = 'x';
     } while (at < size);
@@ -236,7 +188,7 @@ class Walk {
 
   const std::string& root_;
   const Tell& tell_;
-  Pieces pieces_;
+  ImportStream out_;
   HostTreeTotals totals_;
   std::map<std::pair<dev_t, ino_t>, std::string> links_;  // first path of every inode with several names
 };

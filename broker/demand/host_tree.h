@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "broker/demand/import_stream.h"
 #include "vmm/sys/fd.h"
 
 namespace turnbox::demand {
@@ -19,8 +20,6 @@ struct HostTreeTotals {
   uint64_t bytes = 0;  // of file content
 };
 
-// Gets sealed memfds of about kPieceBytes, in order; `more` is false for the last one.
-using TakePiece = std::function<sys::Status(sys::Fd memfd, bool more)>;
 using Tell = std::function<void(const HostTreeTotals&)>;  // now and then, for a progress line
 inline constexpr uint64_t kPieceBytes = uint64_t{32} << 20;
 

@@ -29,7 +29,7 @@ Digest digest_at(ByteSpan digests, size_t index) {
 
 Result<ByteSpan> ObjectWalk::read(ObjectKind kind, const Digest& digest, Bytes& scratch) {
   const auto what = [&] { return std::string(store::name_of(kind)) + " " + sys::to_hex(digest); };
-  auto found = reader_.object(account_, digest, scratch);
+  auto found = fetch_(digest, scratch);
   if (!found) {
     if (found.error().kind == ErrorKind::not_found)
       return sys::fail(ErrorKind::invalid, what() + " is missing");
@@ -53,7 +53,7 @@ Result<ByteSpan> ObjectWalk::read(ObjectKind kind, const Digest& digest, Bytes& 
 
 Result<ObjectKind> ObjectWalk::kind_of(const Digest& digest) const {
   Bytes scratch;
-  TRY_ASSIGN(const auto found, reader_.object(account_, digest, scratch));
+  TRY_ASSIGN(const auto found, fetch_(digest, scratch));
   return found.kind;
 }
 

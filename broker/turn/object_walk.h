@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "broker/store/store.h"
+#include "broker/turn/stored_tree.h"
 
 namespace turnbox::turn {
 
@@ -23,7 +24,8 @@ struct Entry {
 class ObjectWalk {
  public:
   ObjectWalk(const store::Reader& reader, std::string account)
-      : reader_(reader), account_(std::move(account)) {}
+      : fetch_(fetch_from(reader, std::move(account))) {}
+  explicit ObjectWalk(Fetch fetch) : fetch_(std::move(fetch)) {}
 
   // The object's bytes after hashing; `scratch` may hold them. Errors name kind and digest.
   sys::Result<sys::ByteSpan> read(store::ObjectKind kind, const sys::Digest& digest, sys::Bytes& scratch);
@@ -52,8 +54,7 @@ class ObjectWalk {
   sys::Status check_row(unsigned height, uint64_t size, sys::ByteSpan digests);
   sys::Status stream(unsigned height, uint64_t size, sys::ByteSpan digests, const Sink& sink);
 
-  const store::Reader& reader_;
-  std::string account_;
+  Fetch fetch_;
   std::unordered_set<sys::Digest> seen_;
   std::set<std::tuple<unsigned, uint64_t, sys::Digest>> spans_;  // checked: height, size, digest
   uint64_t bytes_ = 0;

@@ -159,6 +159,11 @@ Result<Client::Answer> Client::wait_answer(uint64_t id, Clock::time_point until)
       note(message.body);
       continue;
     }
+    // An operator that is not served is told so before it asked anything.
+    if (const json::value* whose = message.body.if_contains("id"); whose != nullptr && whose->is_null()) {
+      if (const json::value* error = message.body.if_contains("error"))
+        return tl::make_unexpected(error_of(*error));
+    }
     // An answer to a call that was given up at its deadline is dropped, with its descriptors.
     const auto answered = number(message.body, "id");
     if (!answered || *answered != id) continue;

@@ -60,6 +60,8 @@ Type type_of(char letter) {
       return Type::character;
     case 'b':
       return Type::block;
+    case 's':
+      return Type::socket;
     default:
       return Type::regular;
   }

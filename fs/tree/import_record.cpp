@@ -65,7 +65,7 @@ sys::Result<ImportRecord> take_record(sys::ByteReader& reader) {
 }
 
 const char* check_record(const ImportRecord& record) {
-  if (std::string_view("dflhpcbxe").find(record.type) == std::string_view::npos)
+  if (std::string_view("dflhpcbsxe").find(record.type) == std::string_view::npos)
     return "a record of unknown type";
   if (record.zero != 0) return "a byte that must be zero is not";
   if ((record.mode & ~07777) != 0) return "its mode has bits beyond 07777";
