@@ -2,15 +2,22 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <optional>
+#include <variant>
 
+#include "broker/cli/open_ledger.h"
 #include "broker/cli/options.h"
 #include "broker/cli/signals.h"
 #include "broker/cli/text.h"
 #include "broker/cli/verb.h"
+#include "broker/demand/feed.h"
 #include "broker/demand/operator_mount.h"
 #include "broker/demand/places.h"
 #include "broker/demand/runtime_dir.h"
+#include "broker/demand/version_server.h"
 #include "broker/exec/guest.h"
+#include "broker/turn/record.h"
+#include "broker/turn/stored_tree.h"
 #include "vmm/sys/socket.h"
 
 namespace turnbox::cli {
@@ -74,6 +81,57 @@ sys::Result<int> show_live(const Words& words, const std::string& dir, const sys
   return hold(words, {files, "workspace"}, std::move(mount), signals);
 }
 
+// WHICH of a turn's trees.
+sys::Result<turn::TreeRef> tree_of(const turn::Draft& draft, const std::string& which) {
+  constexpr std::string_view kOutputs = "outputs/", kInputs = "inputs/";
+  const turn::TreeCapture* found = nullptr;
+  if (which.empty() || which == "after") found = &draft.workspace_after;
+  if (which == "before") found = &draft.workspace_before;
+  for (const turn::Stage& stage : draft.stages) {
+    if (which.starts_with(kOutputs) && which.substr(kOutputs.size()) == stage.name) found = &stage.outputs;
+  }
+  for (const turn::Input& input : draft.inputs) {
+    if (which.starts_with(kInputs) && which.substr(kInputs.size()) == input.name) found = &input.tree;
+  }
+  if (found == nullptr) {
+    return sys::fail(ErrorKind::not_found, "turn " + draft.turn + " has no " + printable(which) +
+                                               "; it may be before, after, outputs/STAGE or inputs/NAME");
+  }
+  if (const auto* none = std::get_if<turn::NotCaptured>(found)) {
+    return sys::fail(ErrorKind::not_found,
+                     "turn " + draft.turn + " did not keep that: " + printable(none->reason));
+  }
+  return std::get<turn::TreeRef>(*found);
+}
+
+// The store is open only until the version is handed over: a reader that stays would keep its pages from
+// being used again.
+sys::Result<int> show_stored(const Words& words, const Options& options, const sys::Fd& signals) {
+  if (words.write) {
+    return sys::fail(ErrorKind::usage,
+                     "a stored turn does not change; make a fork with turnbox workspace fork and mount "
+                     "that with --write");
+  }
+  if (words.flush)
+    return sys::fail(ErrorKind::usage, "--flush is for the live workspace of a running sandbox");
+  std::optional<Opened> opened;
+  TRY_ASSIGN(opened, open_ledger(options));
+  const size_t colon = words.name.find(':');
+  const std::string which = colon == words.name.npos ? "" : words.name.substr(colon + 1);
+  TRY_ASSIGN(const store::StoredRecord stored,
+             opened->ledger.store().load_record(words.name.substr(0, colon)));
+  TRY_ASSIGN(const turn::Record record, turn::read_record(stored.record.bytes));
+  TRY_ASSIGN(const turn::TreeRef tree, tree_of(record.draft, which));
+  TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, false, kMountGuard));
+  TRY_ASSIGN(const auto server, demand::VersionServer::start(opened->places));
+  {
+    TRY_ASSIGN(const store::Reader reader, opened->ledger.store().read());
+    TRY(demand::feed_version({turn::fetch_from(reader, stored.account), tree}, server->files(), "workspace"));
+  }
+  opened.reset();
+  return hold(words, {server->files(), "workspace"}, std::move(mount), signals);
+}
+
 sys::Result<int> enter(const Arguments& arguments) {
   Options options(kMount);
   Words words;
@@ -86,7 +144,7 @@ sys::Result<int> enter(const Arguments& arguments) {
   TRY_ASSIGN(const sys::Fd signals, signals_as_descriptor());
   if (const std::string dir = live_dir(places, words.name); !dir.empty())
     return show_live(words, dir, signals);
-  return sys::fail(ErrorKind::not_found, "there is no live sandbox " + words.name);
+  return show_stored(words, options, signals);
 }
 
 }  // namespace

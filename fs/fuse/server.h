@@ -20,6 +20,7 @@ class Server {
 
   static const fuse_lowlevel_ops& operations();
   void end_session() { lookups_.end(); }
+  const Options& options() const { return options_; }
   uint64_t requests() const { return requests_; }
 
   using Done = fs::Expected<void>;

@@ -8,6 +8,7 @@ namespace turnbox::fuse {
 namespace {
 constexpr unsigned kBlock = 4096;
 constexpr unsigned kMaxName = 255;
+constexpr unsigned kReclaimUs = 500;
 }  // namespace
 
 // Not among them: HANDLE_KILLPRIV, whose old form cannot tell who may keep suid and sgid on a write, so the
@@ -35,6 +36,7 @@ void Server::forget_multi(fuse_req_t req, size_t count, fuse_forget_data* forget
 }
 
 Server::Done Server::statfs(fuse_req_t req, fuse_ino_t) {
+  (void)options_.tree.reclaim(kReclaimUs);  // what was just let go is free when df asks
   const fs::Budget& budget = options_.tree.budget();
   const fs::Usage usage = options_.tree.usage();
   struct statvfs out {};
