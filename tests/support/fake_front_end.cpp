@@ -204,6 +204,12 @@ sys::Bytes FakeFrontEnd::mem_table(std::span<const vhost::Region> regions) {
   return bytes;
 }
 
+sys::Bytes FakeFrontEnd::one_region(const vhost::Region& region) {
+  sys::Bytes bytes;
+  sys::append_le(bytes, vhost::OneRegion{0, region});
+  return bytes;
+}
+
 sys::Bytes FakeFrontEnd::ring_address(unsigned queue) {
   const FakeRing& ring = rings_.at(queue);
   sys::Bytes bytes;

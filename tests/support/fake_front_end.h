@@ -26,7 +26,8 @@ struct FrontEndOptions {
   uint16_t queue_size = 64;
   uint64_t features = vhost::kFeatureVersion1 | vhost::kFeatureProtocol | vhost::kFeatureIndirect |
                       vhost::kFeatureEventIdx;  // acknowledged of what is offered
-  uint64_t protocol = vhost::kProtocolMq | vhost::kProtocolReplyAck | vhost::kProtocolConfig;  // the same
+  uint64_t protocol = vhost::kProtocolMq | vhost::kProtocolReplyAck | vhost::kProtocolConfig |
+                      vhost::kProtocolResetDevice | vhost::kProtocolMemSlots;  // the same
   int seals = GuestMemory::kQemuSeals;
 };
 
@@ -87,6 +88,7 @@ class FakeFrontEnd {
   static sys::Bytes u64(uint64_t value);
   static sys::Bytes ring_state(uint32_t index, uint32_t value);
   static sys::Bytes mem_table(std::span<const vhost::Region> regions);
+  static sys::Bytes one_region(const vhost::Region& region);
   sys::Bytes ring_address(unsigned queue);
 
  private:

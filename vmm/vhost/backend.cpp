@@ -27,6 +27,7 @@ bool has_reply(Request request) {
     case Request::get_queue_num:
     case Request::get_vring_base:
     case Request::get_config:
+    case Request::get_max_mem_slots:
       return true;
     default:
       return false;

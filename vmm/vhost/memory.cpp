@@ -23,22 +23,8 @@ bool overlap(uint64_t a, uint64_t a_size, uint64_t b, uint64_t b_size) {
   return a < b + b_size && b < a + a_size;
 }
 
-sys::Status check_ranges(std::span<const Region> regions) {
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const Region& region = regions[i];
-    if (region.size == 0) return sys::fail(ErrorKind::protocol, "a memory region is empty");
-    if (wraps(region.gpa, region.size) || wraps(region.uva, region.size) ||
-        wraps(region.offset, region.size)) {
-      return sys::fail(ErrorKind::protocol, "a memory region wraps around the address space");
-    }
-    for (size_t k = 0; k < i; ++k) {
-      if (overlap(region.gpa, region.size, regions[k].gpa, regions[k].size) ||
-          overlap(region.uva, region.size, regions[k].uva, regions[k].size)) {
-        return sys::fail(ErrorKind::protocol, "two memory regions overlap");
-      }
-    }
-  }
-  return {};
+bool same(const Region& a, const Region& b) {
+  return a.gpa == b.gpa && a.uva == b.uva && a.size == b.size;
 }
 
 sys::Status check_file(int fd, const Region& region) {
@@ -62,20 +48,51 @@ sys::Status check_file(int fd, const Region& region) {
 
 sys::Result<Memory> Memory::map(std::span<const Region> regions, std::span<const sys::Fd> fds) {
   TURNBOX_ASSERT(regions.size() == fds.size());
-  TRY(check_ranges(regions));
   Memory memory;
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const Region& region = regions[i];
-    const int fd = fds[i].get();
-    TRY(check_file(fd, region));
-    const uint64_t before = region.offset % kPage;
-    auto mapping = sys::Mapping::map(fd, region.size + before, PROT_READ | PROT_WRITE,
-                                     MAP_SHARED | MAP_NORESERVE, region.offset - before);
-    if (!mapping) return context("a memory region", std::move(mapping).error());
-    std::byte* at = mapping->bytes().data() + before;
-    memory.mapped_.push_back({region, at, std::move(*mapping)});
-  }
+  for (size_t i = 0; i < regions.size(); ++i) TRY(memory.add(regions[i], fds[i]));
   return memory;
+}
+
+sys::Status Memory::check_range(const Region& region) const {
+  if (region.size == 0) return sys::fail(ErrorKind::protocol, "a memory region is empty");
+  if (wraps(region.gpa, region.size) || wraps(region.uva, region.size) || wraps(region.offset, region.size)) {
+    return sys::fail(ErrorKind::protocol, "a memory region wraps around the address space");
+  }
+  for (const Mapped& other : mapped_) {
+    if (overlap(region.gpa, region.size, other.region.gpa, other.region.size) ||
+        overlap(region.uva, region.size, other.region.uva, other.region.size)) {
+      return sys::fail(ErrorKind::protocol, "two memory regions overlap");
+    }
+  }
+  return {};
+}
+
+sys::Status Memory::add(const Region& region, const sys::Fd& fd) {
+  if (mapped_.size() >= kMaxMemSlots) {
+    return sys::fail(ErrorKind::protocol, "there are " + std::to_string(kMaxMemSlots) + " regions already");
+  }
+  TRY(check_range(region));
+  TRY(check_file(fd.get(), region));
+  const uint64_t before = region.offset % kPage;
+  auto mapping = sys::Mapping::map(fd.get(), region.size + before, PROT_READ | PROT_WRITE,
+                                   MAP_SHARED | MAP_NORESERVE, region.offset - before);
+  if (!mapping) return context("a memory region", std::move(mapping).error());
+  std::byte* at = mapping->bytes().data() + before;
+  mapped_.push_back({region, at, std::move(*mapping)});
+  return {};
+}
+
+bool Memory::has(const Region& region) const {
+  return std::any_of(mapped_.begin(), mapped_.end(),
+                     [&](const Mapped& mapped) { return same(mapped.region, region); });
+}
+
+sys::Status Memory::remove(const Region& region) {
+  const auto found = std::find_if(mapped_.begin(), mapped_.end(),
+                                  [&](const Mapped& mapped) { return same(mapped.region, region); });
+  if (found == mapped_.end()) return sys::fail(ErrorKind::protocol, "there is no such memory region");
+  mapped_.erase(found);
+  return {};
 }
 
 std::byte* Memory::at_uva(uint64_t uva, uint64_t size) const {

@@ -1,6 +1,7 @@
-// Guest memory as the front end shared it: up to eight mapped regions, and the two translations into them.
+// Guest memory as the front end shared it: a few mapped regions, and the two translations into them.
 //
-// Owned by the back end, replaced as a whole by SET_MEM_TABLE. Invariants:
+// Owned by the session; replaced as a whole by SET_MEM_TABLE, or changed by a region at a time (ADD_MEM_REG,
+// REM_MEM_REG). Invariants:
 //  1. No mapped byte can vanish: every region lies inside its file, on tmpfs, and the file is sealed against
 //     shrinking. So no access raises SIGBUS.
 //  2. Regions overlap neither in guest-physical nor in the front end's virtual addresses, and wrap in
@@ -25,6 +26,12 @@ class Memory {
   // afterwards.
   static sys::Result<Memory> map(std::span<const Region> regions, std::span<const sys::Fd> fds);
 
+  // One region more, checked against those that are there, or none. No byte that was mapped moves.
+  sys::Status add(const Region& region, const sys::Fd& fd);
+  // The region with these addresses and this size (the offset does not name it) is unmapped: nothing may
+  // point into it any more.
+  sys::Status remove(const Region& region);
+
   // `size` bytes at the front end's virtual address, all in one region; nullptr otherwise.
   std::byte* at_uva(uint64_t uva, uint64_t size) const;
 
@@ -33,6 +40,7 @@ class Memory {
   bool spans(uint64_t gpa, uint64_t size, std::vector<std::span<std::byte>>& into) const;
 
   bool empty() const { return mapped_.empty(); }
+  bool has(const Region& region) const;
 
  private:
   struct Mapped {
@@ -40,6 +48,8 @@ class Memory {
     std::byte* at;  // of region.gpa
     sys::Mapping mapping;
   };
+  sys::Status check_range(const Region& region) const;
+
   std::vector<Mapped> mapped_;
 };
 

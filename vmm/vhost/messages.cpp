@@ -10,7 +10,7 @@ namespace {
 using sys::ErrorKind;
 
 enum class Size : uint8_t { exact, mem_table, config };
-enum class Fds : uint8_t { none, mem_table, vring };
+enum class Fds : uint8_t { none, mem_table, vring, one, one_ignored };
 
 struct Shape {
   Request request;
@@ -39,6 +39,10 @@ constexpr Shape kShapes[] = {
     {Request::set_vring_enable, "SET_VRING_ENABLE", Size::exact, sizeof(RingState), Fds::none},
     {Request::get_config, "GET_CONFIG", Size::config, 0, Fds::none},
     {Request::set_config, "SET_CONFIG", Size::config, 0, Fds::none},
+    {Request::reset_device, "RESET_DEVICE", Size::exact, 0, Fds::none},
+    {Request::get_max_mem_slots, "GET_MAX_MEM_SLOTS", Size::exact, 0, Fds::none},
+    {Request::add_mem_reg, "ADD_MEM_REG", Size::exact, sizeof(OneRegion), Fds::one},
+    {Request::rem_mem_reg, "REM_MEM_REG", Size::exact, sizeof(OneRegion), Fds::one_ignored},
 };
 
 const Shape* shape_of(uint32_t request) {
@@ -67,7 +71,7 @@ bool size_is_right(Size rule, uint32_t exact, sys::ByteSpan payload) {
 }
 
 // Only for payloads of the right size.
-size_t fds_due(Fds rule, sys::ByteSpan payload) {
+size_t fds_due(Fds rule, sys::ByteSpan payload, size_t came) {
   switch (rule) {
     case Fds::none:
       return 0;
@@ -75,6 +79,10 @@ size_t fds_due(Fds rule, sys::ByteSpan payload) {
       return sys::load_le<uint32_t>(payload.data());
     case Fds::vring:
       return (sys::load_le<uint64_t>(payload.data()) & kNoFd) != 0 ? 0 : 1;
+    case Fds::one:
+      return 1;
+    case Fds::one_ignored:  // some front ends send the region's descriptor along; it is closed
+      return std::min<size_t>(came, 1);
   }
   return 0;
 }
@@ -104,7 +112,7 @@ sys::Status check_shape(const Header& header, sys::ByteSpan payload, size_t fds)
     return sys::fail(ErrorKind::protocol,
                      "its payload of " + std::to_string(payload.size()) + " bytes is wrong");
   }
-  const size_t due = fds_due(shape->fds, payload);
+  const size_t due = fds_due(shape->fds, payload, fds);
   if (fds != due) {
     return sys::fail(ErrorKind::protocol,
                      std::to_string(fds) + " descriptors came with it instead of " + std::to_string(due));

@@ -32,6 +32,10 @@ enum class Request : uint32_t {
   set_vring_enable = 18,
   get_config = 24,
   set_config = 25,
+  reset_device = 34,
+  get_max_mem_slots = 36,
+  add_mem_reg = 37,
+  rem_mem_reg = 38,
 };
 
 inline constexpr uint64_t kFeatureIndirect = 1ULL << 28;
@@ -42,6 +46,8 @@ inline constexpr uint64_t kFeatureVersion1 = 1ULL << 32;
 inline constexpr uint64_t kProtocolMq = 1ULL << 0;
 inline constexpr uint64_t kProtocolReplyAck = 1ULL << 3;
 inline constexpr uint64_t kProtocolConfig = 1ULL << 9;
+inline constexpr uint64_t kProtocolResetDevice = 1ULL << 13;
+inline constexpr uint64_t kProtocolMemSlots = 1ULL << 15;  // CONFIGURE_MEM_SLOTS
 
 inline constexpr uint32_t kFlagVersion = 1;
 inline constexpr uint32_t kFlagReply = 1U << 2;
@@ -49,7 +55,8 @@ inline constexpr uint32_t kFlagNeedReply = 1U << 3;
 
 inline constexpr size_t kHeaderSize = 12;
 inline constexpr uint32_t kMaxPayload = 4096;
-inline constexpr uint32_t kMaxRegions = 8;
+inline constexpr uint32_t kMaxRegions = 8;    // of one SET_MEM_TABLE
+inline constexpr uint32_t kMaxMemSlots = 32;  // regions that ADD_MEM_REG may bring together
 inline constexpr uint32_t kMaxConfig = 256;
 inline constexpr uint64_t kNoFd = 1ULL << 8;  // in the u64 of SET_VRING_KICK, CALL and ERR
 
@@ -80,6 +87,11 @@ struct Region {
   uint64_t offset;  // in the descriptor
 };
 
+struct OneRegion {  // ADD_MEM_REG, REM_MEM_REG
+  uint64_t padding;
+  Region region;
+};
+
 struct ConfigHead {  // followed by `size` bytes
   uint32_t offset;
   uint32_t size;
@@ -87,7 +99,7 @@ struct ConfigHead {  // followed by `size` bytes
 };
 
 static_assert(sizeof(Header) == kHeaderSize && sizeof(RingState) == 8 && sizeof(RingAddress) == 40);
-static_assert(sizeof(Region) == 32 && sizeof(ConfigHead) == 12);
+static_assert(sizeof(Region) == 32 && sizeof(OneRegion) == 40 && sizeof(ConfigHead) == 12);
 
 // The framing of the stream. An error means that the next message cannot be found: the connection ends.
 sys::Result<Header> parse_header(std::span<const std::byte, kHeaderSize> bytes);

@@ -150,6 +150,19 @@ uint16_t Ring::end() {
   return vring_.next_avail();
 }
 
+void Ring::reset() {
+  end();
+  size_ = 0;
+  address_.reset();
+  enabled_ = false;
+  vring_.set_base(0);
+}
+
+void Ring::report_if_unmapped(const Memory& memory) {
+  if (!vring_.broken() && !translate(memory))
+    vring_.report("its areas lay in a memory region that was removed");
+}
+
 void Ring::wait_for_kick() {
   const uint64_t wait = ++waits_;
   kick_->async_wait(boost::asio::posix::stream_descriptor::wait_read,

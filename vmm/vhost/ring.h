@@ -39,6 +39,12 @@ class Ring : public std::enable_shared_from_this<Ring> {
   void pause();
   // GET_VRING_BASE: pauses, drops kick and call, and tells the next available index.
   uint16_t end();
+  // RESET_DEVICE: ends, and forgets all that was configured but the error descriptor, which a front end
+  // sends once a connection.
+  void reset();
+  // The ring was paused for this memory; if it does not hold the ring's areas any more, that is a fault,
+  // which ends when memory with them comes.
+  void report_if_unmapped(const Memory& memory);
 
   bool running() const { return vring_.running(); }
 

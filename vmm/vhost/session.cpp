@@ -43,7 +43,8 @@ uint64_t Session::offered_features() const {
 }
 
 uint64_t Session::offered_protocol() const {
-  return kProtocolMq | kProtocolReplyAck | (device_.config().empty() ? 0 : kProtocolConfig);
+  return kProtocolMq | kProtocolReplyAck | kProtocolResetDevice | kProtocolMemSlots |
+         (device_.config().empty() ? 0 : kProtocolConfig);
 }
 
 sys::Result<Ring*> Session::ring_at(uint64_t index) {
@@ -54,6 +55,7 @@ sys::Result<Ring*> Session::ring_at(uint64_t index) {
 sys::Result<Session::Reply> Session::handle(Message& message) {
   const auto u64 = [&] { return sys::load_le<uint64_t>(message.payload.data()); };
   const auto state = [&] { return sys::load_le<RingState>(message.payload.data()); };
+  const auto one_region = [&] { return sys::load_le<OneRegion>(message.payload.data()).region; };
   const auto done = [](sys::Status status) -> sys::Result<Reply> {
     if (!status) return tl::make_unexpected(std::move(status).error());
     return Reply{};
@@ -94,6 +96,14 @@ sys::Result<Session::Reply> Session::handle(Message& message) {
       return config(message.payload);
     case Request::set_config:
       return done(set_config(message.payload));
+    case Request::get_max_mem_slots:
+      return mem_slots();
+    case Request::add_mem_reg:
+      return done(add_region(one_region(), message.fds.front()));
+    case Request::rem_mem_reg:
+      return done(remove_region(one_region()));
+    case Request::reset_device:
+      return done(reset_device());
   }
   return sys::fail(ErrorKind::protocol, "the request is not offered");
 }
@@ -137,6 +147,49 @@ sys::Status Session::set_mem_table(sys::ByteSpan payload, std::span<const sys::F
   stop_rings();
   memory_ = std::move(memory);
   return start_ready_rings();
+}
+
+sys::Status Session::needs(uint64_t protocol_feature, const char* name) const {
+  if ((protocol_ & protocol_feature) != 0) return {};
+  return sys::fail(ErrorKind::protocol, std::string(name) + " was not negotiated");
+}
+
+sys::Result<sys::Bytes> Session::mem_slots() const {
+  TRY(needs(kProtocolMemSlots, "CONFIGURE_MEM_SLOTS"));
+  return u64_reply(kMaxMemSlots);
+}
+
+// No mapped byte moves, so running rings go on; one that waited for this memory starts.
+sys::Status Session::add_region(const Region& region, const sys::Fd& fd) {
+  TRY(needs(kProtocolMemSlots, "CONFIGURE_MEM_SLOTS"));
+  TRY(memory_.add(region, fd));
+  (void)start_ready_rings();  // one whose areas are still to come waits for them
+  return {};
+}
+
+// The device lets go of every chain first. Rings that stood in the region stop with a fault; the others go
+// on.
+sys::Status Session::remove_region(const Region& region) {
+  TRY(needs(kProtocolMemSlots, "CONFIGURE_MEM_SLOTS"));
+  if (!memory_.has(region)) return sys::fail(ErrorKind::protocol, "there is no such memory region");
+  std::vector<Ring*> ran;
+  for (auto& ring : rings_) {
+    if (ring->running()) ran.push_back(ring.get());
+  }
+  stop_rings();
+  TRY(memory_.remove(region));
+  for (Ring* ring : ran) ring->report_if_unmapped(memory_);
+  (void)start_ready_rings();
+  return {};
+}
+
+// As on a new connection, but for what a front end says once: protocol features, memory, error descriptors.
+sys::Status Session::reset_device() {
+  TRY(needs(kProtocolResetDevice, "RESET_DEVICE"));
+  for (auto& ring : rings_) ring->reset();
+  features_ = 0;
+  device_.reset();
+  return {};
 }
 
 sys::Status Session::set_ring_state(Request request, RingState state) {
@@ -185,7 +238,7 @@ sys::Result<sys::Bytes> Session::end_ring(RingState state) {
 }
 
 sys::Result<sys::Bytes> Session::config(sys::ByteSpan payload) const {
-  if ((protocol_ & kProtocolConfig) == 0) return sys::fail(ErrorKind::protocol, "CONFIG was not negotiated");
+  TRY(needs(kProtocolConfig, "CONFIG"));
   const auto head = sys::load_le<ConfigHead>(payload.data());
   const auto space = device_.config();
   if ((head.flags & ~kConfigMigration) != 0) return sys::fail(ErrorKind::protocol, "unknown flags");

@@ -41,6 +41,11 @@ class Session {
   sys::Status set_features(uint64_t features);
   sys::Status set_protocol(uint64_t features);
   sys::Status set_mem_table(sys::ByteSpan payload, std::span<const sys::Fd> fds);
+  sys::Result<sys::Bytes> mem_slots() const;
+  sys::Status add_region(const Region& region, const sys::Fd& fd);
+  sys::Status remove_region(const Region& region);
+  sys::Status reset_device();
+  sys::Status needs(uint64_t protocol_feature, const char* name) const;
   sys::Status set_ring_state(Request request, RingState state);
   sys::Status set_ring_address(const RingAddress& address);
   sys::Status set_ring_fd(Request request, uint64_t value, std::vector<sys::Fd> fds);

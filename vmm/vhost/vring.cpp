@@ -263,9 +263,13 @@ void Vring::notify() {
 void Vring::fault(const char* rule) {
   if (broken()) return;
   fault_ = rule;
+  report(rule);
+}
+
+void Vring::report(const char* what) {
   ++counters_.queue_faults;
   signal(err_);
-  if (on_fault_) on_fault_(rule);
+  if (on_fault_) on_fault_(what);
 }
 
 }  // namespace turnbox::vhost

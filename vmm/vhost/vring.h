@@ -70,6 +70,8 @@ class Vring final : public Queue {
   void flush() override;
   bool broken() const override { return fault_ != nullptr; }
   void fault(const char* rule) override;
+  // Counts, signals and reports as fault() does, of a ring that may go on all the same.
+  void report(const char* what);
   const char* fault_rule() const { return fault_; }  // nullptr: none
 
  private:

@@ -1,13 +1,7 @@
 // The cases' other side as in a sandbox: turnbox-fsd, started from descriptors, behind real rings.
-#include <sys/socket.h>
-#include <sys/types.h>
-
-#include <filesystem>
-
-#include "fs/control/client.h"
 #include "tests/support/fake_front_end.h"
+#include "tests/support/fsd.h"
 #include "tests/support/fuse_host.h"
-#include "vmm/sys/process.h"
 
 namespace turnbox::support {
 
@@ -56,57 +50,32 @@ class PeerOnRings final : public FusePeer {
   unsigned count_ = 0;
 };
 
-struct Directory {
-  Directory() {
-    char made[] = "/tmp/turnbox-fs-XXXXXX";
-    if (::mkdtemp(made) == nullptr) give_up("cannot make a directory below /tmp");
-    path = made;
-  }
-  ~Directory() { std::filesystem::remove_all(path); }
-  std::string path;
-};
-
 class DaemonHost final : public FuseHost {
  public:
-  DaemonHost() {
-    const std::string workspace = directory_.path + "/workspace.sock";
-    const std::string turn = directory_.path + "/turn.sock";
-    const sys::Fd workspace_listener = must(sys::listen_unix(workspace, 0600));
-    const sys::Fd turn_listener = must(sys::listen_unix(turn, 0600));
-    auto [ours, theirs] = must(sys::socket_pair(SOCK_STREAM));
-    const std::string program = must(sys::sibling_program("turnbox-fsd"));
-    daemon_ = must(sys::Process::spawn(
-        {.program = program,
-         .argv = {program, "--workspace-fd", "3", "--turn-fd", "4", "--control-fd", "5"},
-         .env = {"TURNBOX_LOG=error"},
-         .fds = {{workspace_listener.get(), 3}, {turn_listener.get(), 4}, {theirs.get(), 5}}}));
-    client_ = std::make_unique<control::Client>(std::move(ours));
-    workspace_ = std::make_unique<PeerOnRings>(workspace);
-    turn_ = std::make_unique<PeerOnRings>(turn);
-  }
+  DaemonHost()
+      : workspace_(std::make_unique<PeerOnRings>(fsd_.workspace_socket())),
+        turn_(std::make_unique<PeerOnRings>(fsd_.turn_socket())) {}
 
   FusePeer& workspace() override { return *workspace_; }
   FusePeer& turn() override { return *turn_; }
-  bool alive() override { return !daemon_.poll(); }
+  bool alive() override { return fsd_.alive(); }
 
   void begin_turn() override {
-    must(client_->turn_begin({.turn = kTurn, .demand = "cases", .thread = "main", .thread_seq = 1, .tier = "emulated",
+    must(fsd_.client().turn_begin({.turn = kTurn, .demand = "cases", .thread = "main", .thread_seq = 1, .tier = "emulated",
                               .inputs = {}}));
-    must(client_->stage_begin(kTurn, "run"));
+    must(fsd_.client().stage_begin(kTurn, "run"));
   }
-  void seal_stage() override { must(client_->stage_seal(kTurn, "run")); }
-  void new_epoch() override { must(client_->workspace_epoch()); }
+  void seal_stage() override { must(fsd_.client().stage_seal(kTurn, "run")); }
+  void new_epoch() override { must(fsd_.client().workspace_epoch()); }
   uint64_t counter(const std::string& device, const std::string& name) override {
-    const auto stats = must(client_->stats());
+    const auto stats = must(fsd_.client().stats());
     const auto& counters = stats.at(device).as_object();
     const auto* value = counters.if_contains(name);
     return value == nullptr ? 0 : value->to_number<uint64_t>();
   }
 
  private:
-  Directory directory_;
-  sys::Process daemon_;
-  std::unique_ptr<control::Client> client_;
+  Fsd fsd_;
   std::unique_ptr<PeerOnRings> workspace_, turn_;
 };
 

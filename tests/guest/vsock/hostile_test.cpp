@@ -412,6 +412,22 @@ BOOST_AUTO_TEST_CASE(rx_buffer_without_room_for_a_packet_breaks_that_queue_only)
   BOOST_TEST(other.end().at("queue_faults") == 1U);
 }
 
+BOOST_AUTO_TEST_CASE(a_device_reset_ends_every_stream_and_the_device_is_set_up_again) {
+  HostEnd end = guest.open_from_guest(daemon);
+  support::FakeFrontEnd& front_end = guest.front_end();
+  BOOST_TEST(front_end.ack(vhost::Request::reset_device).value() == 0U);
+  BOOST_TEST(end.ended());
+  const auto features = support::FakeFrontEnd::u64(front_end.features());
+  BOOST_TEST(front_end.ack(vhost::Request::set_features, features).value() == 0U);
+  const uint16_t rx_taken =
+      front_end.ring(0).used_idx();  // what stands behind it in the ring is still to be filled
+  for (unsigned queue = 0; queue < 3; ++queue) {
+    front_end.set_up_ring(queue, queue == 0 ? rx_taken : front_end.ring(queue).avail_idx());
+    front_end.enable_ring(queue);
+  }
+  BOOST_TEST(serves(daemon, guest));
+}
+
 BOOST_AUTO_TEST_CASE(packet_with_a_writable_part_is_taken_as_any) {
   HostEnd end = guest.open_from_guest(daemon);
   Header header = VsockGuest::header(Op::rw, kPort, 1024);

@@ -21,6 +21,7 @@ struct TwoRegions {
     for (size_t i = 0; i < regions.size(); ++i) fds.push_back(std::move(*sys::duplicate(file.fd())));
     return Memory::map(regions, fds);
   }
+  bool add(const Region& region) { return memory.add(region, *sys::duplicate(file.fd())).has_value(); }
   std::vector<std::span<std::byte>> spans(uint64_t gpa, uint64_t size) {
     std::vector<std::span<std::byte>> into;
     if (!memory.spans(gpa, size, into)) BOOST_TEST(into.empty());
@@ -80,6 +81,43 @@ BOOST_AUTO_TEST_CASE(an_offset_inside_a_page_is_kept) {
 BOOST_AUTO_TEST_CASE(regions_that_touch_do_not_overlap) {
   BOOST_TEST(map({{0, kPage, 0, 0}, {kPage, kPage, kPage, 0}}).has_value());
   BOOST_TEST(!map({{0, kPage + 1, 0, 0}, {kPage, kPage, 2 * kPage, 0}}).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_region_more_leaves_those_that_are_there_where_they_are) {
+  const std::byte* before = memory.at_uva(0x100000, kPage);
+  BOOST_TEST(add({16 * kPage, kPage, 0x300000, 0}));
+  BOOST_TEST(memory.at_uva(0x100000, kPage) == before);
+  BOOST_TEST(memory.at_uva(0x300000, kPage) != nullptr);
+  BOOST_TEST(spans(16 * kPage, kPage).size() == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_region_more_breaks_no_rule) {
+  BOOST_TEST(!add({0, 0, 0, 0}));
+  BOOST_TEST(!add({2 * kPage, kPage, 0x300000, 0}));            // the guest's addresses overlap
+  BOOST_TEST(!add({16 * kPage, kPage, 0x200fff, 0}));           // the front end's do
+  BOOST_TEST(!add({~0ULL - kPage + 2, kPage, 0x300000, 0}));    // wraps
+  BOOST_TEST(!add({16 * kPage, kPage, ~0ULL - kPage + 2, 0}));  // wraps
+  BOOST_TEST(!add({16 * kPage, kPage, 0x300000, 2 * kPage}));   // behind the file
+  BOOST_TEST(!memory.has({16 * kPage, kPage, 0x300000, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(there_are_so_many_regions_and_no_more) {
+  for (uint64_t i = 2; i < kMaxMemSlots; ++i)
+    BOOST_TEST(add({(16 + i) * kPage, kPage, 0x300000 + i * kPage, 0}));
+  BOOST_TEST(!add({100 * kPage, kPage, 0x900000, 0}));
+  BOOST_TEST(memory.remove({kPage, kPage, 0x100000, 0}).has_value());
+  BOOST_TEST(add({100 * kPage, kPage, 0x900000, 0}));
+}
+
+BOOST_AUTO_TEST_CASE(a_region_is_removed_by_its_addresses_and_size) {
+  BOOST_TEST(!memory.remove({kPage, kPage, 0x200000, kPage}).has_value());
+  BOOST_TEST(!memory.remove({kPage, kPage - 1, 0x100000, kPage}).has_value());
+  BOOST_TEST(!memory.remove({kPage, 2 * kPage, 0x100000, kPage}).has_value());
+  BOOST_TEST(memory.remove({kPage, kPage, 0x100000, 12345}).has_value());
+  BOOST_TEST(memory.at_uva(0x100000, 1) == nullptr);
+  BOOST_TEST(spans(kPage, 1).empty());
+  BOOST_TEST(spans(2 * kPage, kPage).size() == 1U);
+  BOOST_TEST(!memory.remove({kPage, kPage, 0x100000, kPage}).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(no_memory_translates_nothing) {

@@ -94,8 +94,30 @@ BOOST_AUTO_TEST_CASE(a_configuration_window_is_as_long_as_it_says) {
   BOOST_TEST(!fits(Request::get_config, bytes, 0));
 }
 
+BOOST_AUTO_TEST_CASE(a_region_added_has_its_descriptor_and_one_removed_may_have_one) {
+  const sys::Bytes one(sizeof(OneRegion));
+  BOOST_TEST(fits(Request::add_mem_reg, one, 1));
+  BOOST_TEST(!fits(Request::add_mem_reg, one, 0));
+  BOOST_TEST(!fits(Request::add_mem_reg, one, 2));
+  BOOST_TEST(fits(Request::rem_mem_reg, one, 0));
+  BOOST_TEST(fits(Request::rem_mem_reg, one, 1));
+  BOOST_TEST(!fits(Request::rem_mem_reg, one, 2));
+  for (const size_t size : {0U, 32U, 39U, 41U, 80U}) {
+    BOOST_TEST(!fits(Request::add_mem_reg, sys::Bytes(size), 1));
+    BOOST_TEST(!fits(Request::rem_mem_reg, sys::Bytes(size), 0));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_reset_and_the_question_for_slots_have_no_payload) {
+  for (const Request request : {Request::reset_device, Request::get_max_mem_slots}) {
+    BOOST_TEST(fits(request, {}, 0));
+    BOOST_TEST(!fits(request, {}, 1));
+    BOOST_TEST(!fits(request, sys::Bytes(8), 0));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(unknown_requests_have_no_shape) {
-  for (const uint32_t request : {0U, 6U, 34U, 37U, 99U}) {
+  for (const uint32_t request : {0U, 6U, 19U, 35U, 99U}) {
     BOOST_TEST(!check_shape({request, kFlagVersion, 0}, {}, 0).has_value());
   }
 }
