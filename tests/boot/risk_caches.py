@@ -7,14 +7,12 @@ usage: risk_caches.py TURNBOX_FSD CACHES_GUEST
 
 import json
 import os
-import re
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
 import threading
 
+import bare_guest
 import support
 
 FIRST, SECOND = "01ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAW"
@@ -26,47 +24,7 @@ def find_image():
     return os.path.realpath(f"{support.STATE}/images/default")
 
 
-def cpio_file(name, data):
-    """One member and the trailer of a «newc» archive: the kernel unpacks it on top of the image's own."""
-    def member(name, mode, data):
-        head = "070701" + "".join("%08X" % n for n in (
-            1, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0))
-        out = head.encode() + name.encode() + b"\0"
-        out += b"\0" * (-len(out) % 4) + data
-        return out + b"\0" * (-len(out) % 4)
-    return member(name, 0o100755, data) + member("TRAILER!!!", 0, b"")
-
-
-class Fsd:
-    def __init__(self, program, base):
-        listeners = []
-        for device in ("workspace", "turn"):
-            listener = socket.socket(socket.AF_UNIX)
-            listener.bind(f"{base}/{device}")
-            listener.listen(1)
-            listeners.append(listener)
-        self.control, theirs = socket.socketpair()
-        fds = [s.fileno() for s in (*listeners, theirs)]
-        self.process = subprocess.Popen(
-            [program, "--workspace-fd", str(fds[0]), "--turn-fd", str(fds[1]), "--control-fd", str(fds[2])],
-            pass_fds=fds)
-        for s in (*listeners, theirs):
-            s.close()
-        self.lines = self.control.makefile("rb")
-        self.count = 0
-
-    def call(self, method, **params):
-        self.count += 1
-        request = {"jsonrpc": "2.0", "id": self.count, "method": method, "params": params}
-        self.control.sendall(json.dumps(request).encode() + b"\n")
-        for line in self.lines:
-            answer = json.loads(line)
-            if answer.get("id") == self.count:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                return answer["result"]
-        raise RuntimeError("turnbox-fsd ended")
-
+class Host(bare_guest.Fsd):
     def begin(self, turn, seq):
         self.call("turn.begin", turn=turn, demand="d", thread="main", thread_seq=seq, tier="emulated", inputs=[])
 
@@ -89,22 +47,6 @@ class Fsd:
             self.call("workspace.epoch")
 
 
-def qemu(base, image, initrd):
-    with open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
-        khz = int(float(re.search(r"cpu MHz\s*:\s*([\d.]+)", f.read()).group(1)) * 1000)
-    with open(image + "/image.json", encoding="utf-8") as f:
-        words = " ".join(json.load(f)["kernel_words"])
-    arguments = ["qemu-system-x86_64", "-M", "microvm,memory-backend=mem", "-accel", "tcg", "-cpu", "max", "-m", "512",
-                 "-object", "memory-backend-memfd,id=mem,size=512M,share=on", "-nodefaults", "-no-reboot",
-                 "-display", "none", "-serial", "stdio", "-global", "virtio-mmio.force-legacy=false",
-                 "-kernel", image + "/kernel", "-initrd", initrd,
-                 "-append", f"console=ttyS0 quiet panic=-1 rdinit=/caches_guest tsc_early_khz={khz} {words}"]
-    for device in ("workspace", "turn"):
-        arguments += ["-chardev", f"socket,id={device},path={base}/{device}",
-                      "-device", f"vhost-user-fs-device,chardev={device},tag={device},queue-size=1024"]
-    return subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
-
-
 def main():
     image = find_image()
     if image is None or shutil.which("qemu-system-x86_64") is None:
@@ -114,13 +56,10 @@ def main():
     fsd = machine = None
     result = ""
     try:
-        with open(image + "/initramfs", "rb") as f, open(sys.argv[2], "rb") as guest:
-            archive = f.read()
-            archive += b"\0" * (-len(archive) % 4) + cpio_file("caches_guest", guest.read())
-        with open(base + "/initrd", "wb") as f:
-            f.write(archive)
-        fsd = Fsd(sys.argv[1], base)
-        machine = qemu(base, image, base + "/initrd")
+        bare_guest.write_initrd(image, base + "/initrd", "caches_guest", sys.argv[2])
+        fsd = Host(sys.argv[1], base)
+        machine = bare_guest.start(bare_guest.command(image, base + "/initrd", "/caches_guest",
+                                                      {device: f"{base}/{device}" for device in ("workspace", "turn")}))
         watchdog = threading.Timer(LIMIT_S, machine.kill)
         watchdog.start()
         for raw in machine.stdout:
@@ -139,8 +78,7 @@ def main():
             machine.kill()
             machine.wait()
         if fsd is not None:
-            fsd.process.kill()
-            fsd.process.wait()
+            fsd.end()
         shutil.rmtree(base)
     if not result.endswith(" FAILURES 0") or not alive:
         sys.exit(f"the guest said «{result}»; turnbox-fsd {'lives' if alive else 'ended'}")
