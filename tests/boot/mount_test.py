@@ -115,11 +115,12 @@ class Ends(MountTest):
 
     def test_a_busy_mount_is_taken_away_all_the_same(self):
         command = self.mount(self.turn, self.dir)
-        with open(f"{self.dir}/file", "rb") as held:
-            command.send_signal(signal.SIGTERM)
-            self.ended(command)
-            with self.assertRaises(OSError):
-                os.listdir(held.fileno())
+        held = os.open(f"{self.dir}/a", os.O_RDONLY | os.O_DIRECTORY)
+        command.send_signal(signal.SIGTERM)
+        self.ended(command)
+        with self.assertRaises(OSError):
+            os.stat("again", dir_fd=held)
+        os.close(held)
 
     def test_a_killed_command_leaves_no_mount(self):
         command = self.mount(self.turn, self.dir)
