@@ -23,12 +23,17 @@ Expected<void> check(const SetAttr& set, const Inode& inode) {
   return {};
 }
 
+// Whether setting this size, which the file has, would free pages.
+bool past_end(const Inode& inode, uint64_t size) {
+  return size == inode.size && inode.pages > 0 &&
+         File::count(inode, (size + kPageSize - 1) >> kPageBits, UINT64_MAX) > 0;
+}
+
 // A change of owner clears suid and sgid, and so does whoever asks; a mode that is set at once has the last
 // word.
-void apply_mode(Inode& inode, const SetAttr& set) {
-  if (!inode.is_dir() && (set.valid & (SetAttr::kUid | SetAttr::kGid | SetAttr::kKillSuidgid)) != 0) {
-    inode.mode = without_suidgid(inode.mode);
-  }
+template <typename Kill>
+void apply_mode(Inode& inode, const SetAttr& set, Kill&& kill) {
+  if (!inode.is_dir() && (set.valid & (SetAttr::kUid | SetAttr::kGid | SetAttr::kKillSuidgid)) != 0) kill();
   if ((set.valid & SetAttr::kMode) != 0) inode.mode = set.mode;
 }
 
@@ -43,12 +48,15 @@ Expected<Attr> Tree::setattr(Ino ino, const SetAttr& set, const Caller& caller) 
 
   const Time time = state.now();
   Inode* inode = state.edit(ino);
-  apply_mode(*inode, set);
+  apply_mode(*inode, set, [&] { state.kill_privileges(*inode); });
   if ((set.valid & SetAttr::kUid) != 0) inode->uid = set.uid;
   if ((set.valid & SetAttr::kGid) != 0) inode->gid = set.gid;
   if ((set.valid & SetAttr::kSize) != 0) {
     inode->epoch = state.nodes.epoch;
-    if (set.size < inode->size) File::cut(state.nodes, *inode, set.size);
+    // The same size again frees what was allocated past the end (as tmpfs).
+    if (set.size < inode->size || past_end(*inode, set.size)) {
+      state.change_pages(*inode, [&] { File::cut(state.nodes, *inode, set.size); });
+    }
     inode->size = set.size;
     inode->set_mtime(time);
   }
@@ -74,9 +82,9 @@ Expected<Attr> Tree::write(Ino ino, uint64_t offset, size_t size, const Fill& fi
 
   const Time time = state.now();
   inode->epoch = state.nodes.epoch;
-  File::write(state.nodes, *inode, offset, size, fill);
+  state.change_pages(*inode, [&] { File::write(state.nodes, *inode, offset, size, fill); });
   inode->size = std::max<uint64_t>(inode->size, offset + size);
-  if (kill_suidgid) inode->mode = without_suidgid(inode->mode);
+  if (kill_suidgid) state.kill_privileges(*inode);
   inode->set_mtime(time);
   inode->set_ctime(time);
   const Attr attr = attr_of(ino, *inode);

@@ -16,7 +16,7 @@ uint64_t target_bytes(const Inode& inode) {
 
 // What a copy would take, counted before anything is made.
 struct Cost {
-  uint64_t inodes = 0, name_bytes = 0;
+  uint64_t inodes = 0, name_bytes = 0, xattr_bytes = 0;
   std::unordered_set<Ino> linked;  // those with several names, counted once
 
   bool enter(const Step& step) {
@@ -24,6 +24,7 @@ struct Cost {
     if (step.inode.is_dir() || step.inode.nlink == 1 || linked.insert(step.ino).second) {
       ++inodes;
       name_bytes += target_bytes(step.inode);
+      xattr_bytes += Xattrs::bytes(step.inode.xattrs);
     }
     return true;
   }
@@ -56,12 +57,18 @@ Ino Tree::Cloner::copy_inode(const Inode& from, Ino dir) {
   copy->set_atime({from.atime_sec, from.atime_nsec});
   copy->set_mtime(from.mtime());
   copy->pages = from.pages;
+  if (from.xattrs != nullptr) {
+    copy->xattrs = from.xattrs;
+    state.nodes.retain(from.xattrs);
+    state.counts().xattr_bytes += Xattrs::bytes(from.xattrs);
+  }
   if (from.is_dir()) return ino;
+  if (from.is_file()) state.counts().file_pages += from.pages;
   copy->size = from.size;
   copy->height = from.height;
   copy->node = from.node;
   state.nodes.retain_content(*copy);
-  state.name_bytes += target_bytes(from);
+  state.counts().name_bytes += target_bytes(from);
   return ino;
 }
 
@@ -97,7 +104,8 @@ Expected<Attr> Tree::clone(const View& view, Ino from, Ino dir, std::string_view
     const Snapshot still = snapshot();
     return clone(still, from, dir, name, zone);
   }
-  TURNBOX_ASSERT(Inspect::tree(view) == &state);  // pages are shared within one tree
+  TURNBOX_ASSERT(Inspect::heap(view) ==
+                 state.nodes.heap().get());  // pages are shared within a family of trees
   const InodeTable& inodes = Inspect::inodes(view);
   if (inodes.find(from) == nullptr) return err(ENOENT);
   TRY_ASSIGN(const Inode* parent, state.name_place(dir, name, host));
@@ -105,6 +113,7 @@ Expected<Attr> Tree::clone(const View& view, Ino from, Ino dir, std::string_view
   Cost cost;
   TRY(walk(inodes, from, cost));
   TRY(state.room_for(cost.inodes, cost.name_bytes + name.size()));
+  TRY(state.room_for_xattrs(cost.xattr_bytes));
 
   Cloner cloner{state, zone, dir, std::string(name), cookie, state.now()};
   TRY(walk(inodes, from, cloner));

@@ -45,6 +45,7 @@ bool same_target(const Inode& a, const Inode& b) {
 
 bool same(const Inode& a, const Inode& b) {
   if (a.mode != b.mode || a.uid != b.uid || a.gid != b.gid) return false;
+  if (!Xattrs::same(a.xattrs, b.xattrs)) return false;
   if (a.is_dir()) return true;
   if (a.size != b.size || a.rdev() != b.rdev()) return false;
   if (a.is_file()) return same_bytes(a, b);

@@ -135,9 +135,9 @@ const sys::Digest& DigestCache::State::file(Ino ino, const Inode& inode) {
   return known.digest;
 }
 
-void DigestCache::State::begin(uint64_t snapshot) {
-  if (snapshot_id == snapshot) return;
-  snapshot_id = snapshot;
+void DigestCache::State::begin(uint64_t snapshot_serial) {
+  if (serial == snapshot_serial) return;
+  serial = snapshot_serial;
   dirs.clear();
   roots.clear();
 }
@@ -159,7 +159,7 @@ Expected<TreeDigest> digest_tree(const Snapshot& snapshot, Ino root, DigestCache
   const Inode* inode = inodes.find(root);
   if (inode == nullptr) return err(ENOENT);
   if (!inode->is_dir() && !inode->is_file()) return err(EINVAL);
-  state.begin(snapshot.id());
+  state.begin(Inspect::serial(snapshot));
   if (const auto known = state.roots.find(root); known != state.roots.end()) return known->second;
 
   Digester digester{state};

@@ -1,7 +1,7 @@
 // Digests of a snapshot's subtree, and the objects that make it up (docs/RECORD.md, «Objects»).
 //
-// Runs on any thread over a Snapshot and changes no node. What was hashed is kept in a DigestCache, keyed by inode and
-// its content version, so that the cost of the next seal follows what changed since.
+// Runs on any thread over a Snapshot and changes no node. What was hashed is kept in a DigestCache, keyed by
+// inode and its content version, so that the cost of the next seal follows what changed since.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,11 @@ enum class ObjectKind : uint8_t { chunk = 1, list = 2, file = 3, dir = 4, symlin
 std::string_view name_of(ObjectKind kind);  // the digest kind: "chunk", "list", …
 
 struct TreeDigest {
-  sys::Digest content;     // of the root object (a dir, or a file)
+  sys::Digest content;  // of the root object (a dir, or a file)
   ObjectKind kind;
-  sys::Digest meta;        // digest of the `file` object over the meta bytes
-  uint64_t files = 0, dirs = 0, bytes = 0;  // by path: a file with two names counts twice; `files` are all but dirs
+  sys::Digest meta;  // digest of the `file` object over the meta bytes
+  uint64_t files = 0, dirs = 0,
+           bytes = 0;  // by path: a file with two names counts twice; `files` are all but dirs
 };
 
 class DigestCache {
@@ -38,13 +39,14 @@ class DigestCache {
   std::unique_ptr<State> state_;
 };
 
-// May run on another thread; one call at a time per cache. ENOENT: no such inode; EINVAL: the root is neither a
-// directory nor a regular file; ENAMETOOLONG, EFBIG: a path below it or its meta is longer than a record can hold.
+// May run on another thread; one call at a time per cache. ENOENT: no such inode; EINVAL: the root is neither
+// a directory nor a regular file; ENAMETOOLONG, EFBIG: a path below it or its meta is longer than a record
+// can hold.
 Expected<TreeDigest> digest_tree(const Snapshot& snapshot, Ino root, DigestCache& cache);
 
-// Every object of the subtree, the meta file's included, children before parents, duplicates possible. `emit` gets
-// the object's kind, digest and bytes. `want` is asked first; an unwanted object is not descended into: a store that
-// has an object has what is below it. Errors are digest_tree's, before anything is emitted.
+// Every object of the subtree, the meta file's included, children before parents, duplicates possible. `emit`
+// gets the object's kind, digest and bytes. `want` is asked first; an unwanted object is not descended into:
+// a store that has an object has what is below it. Errors are digest_tree's, before anything is emitted.
 Expected<void> emit_objects(
     const Snapshot& snapshot, Ino root, DigestCache& cache,
     const std::function<bool(ObjectKind, const sys::Digest&)>& want,

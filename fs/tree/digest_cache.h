@@ -22,12 +22,12 @@ struct DigestCache::State {
   size_t files_kept = 0;  // by the last prune()
 
   // Of the snapshot digested last: its directories, and the roots that were asked for.
-  uint64_t snapshot_id = 0;
+  uint64_t serial = 0;
   std::unordered_map<Ino, sys::Digest> dirs;
   std::unordered_map<Ino, TreeDigest> roots;
 
   const sys::Digest& file(Ino ino, const Inode& inode);
-  void begin(uint64_t snapshot);
+  void begin(uint64_t snapshot_serial);
   void prune(const InodeTable& inodes);
 };
 

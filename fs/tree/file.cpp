@@ -32,7 +32,7 @@ bool scan_below(const Node* node, unsigned height, uint64_t base, uint64_t first
                 const File::VisitChunk& visit) {
   if (height == 1) {
     const auto* chunk = static_cast<const Chunk*>(node);
-    return base < first || visit(base, ChunkView{chunk->epoch, chunk, nullptr});
+    return base < first || visit(base, ChunkView{chunk->epoch, chunk, PageRef(nullptr)});
   }
   const auto* inner = static_cast<const Inner*>(node);
   const uint64_t span = trie::chunks_below(height - 1);
@@ -55,7 +55,7 @@ ChunkView File::chunk_at(const Inode& inode, uint64_t index) {
     if (child == nullptr) return {};
     node = *child;
   }
-  return {node->epoch, static_cast<const Chunk*>(node), nullptr};
+  return {node->epoch, static_cast<const Chunk*>(node), PageRef(nullptr)};
 }
 
 void File::scan(const Inode& inode, uint64_t first, const VisitChunk& visit) {
@@ -116,6 +116,21 @@ uint64_t File::next_hole(const Inode& inode, uint64_t page) {
     return true;
   });
   return next;
+}
+
+uint64_t File::count(const Inode& inode, uint64_t first, uint64_t last) {
+  uint64_t pages = 0;
+  if (first >= last) return 0;
+  scan(inode, first / kChunkPages, [&](uint64_t index, const ChunkView& chunk) {
+    const uint64_t base = index * kChunkPages;
+    if (base >= last) return false;
+    const uint64_t begin = std::max(first, base), end = std::min(last, base + kChunkPages);
+    for (uint64_t page = begin; page < end; ++page) {
+      if (!chunk.at(static_cast<unsigned>(page - base)).none()) ++pages;
+    }
+    return true;
+  });
+  return pages;
 }
 
 }  // namespace turnbox::fs

@@ -7,12 +7,11 @@
 #include "vmm/sys/result.h"
 
 namespace turnbox::fs {
-namespace {
 
 using Fill = std::function<void(std::span<std::byte>)>;
 
 // Joins pages that are neighbours in memory into one span for `fill`.
-class Filler {
+class File::Filler {
  public:
   explicit Filler(const Fill& fill) : fill_(fill) {}
   ~Filler() { flush(); }
@@ -33,31 +32,40 @@ class Filler {
   size_t size_ = 0;
 };
 
+namespace {
+
 struct Range {
   size_t begin, end;  // in a page
   bool whole() const { return begin == 0 && end == kPageSize; }
 };
 
-// A page of our own with the old content outside of `range`; null stands for a hole.
-Page* own_page(Nodes& nodes, Page* old, Range range) {
-  if (old != nullptr && !nodes.pages().shared(old)) return old;
-  Page* page = nodes.pages().take();
-  if (old != nullptr) {
-    if (!range.whole()) std::memcpy(page, old, sizeof *page);
-    nodes.pages().release(old);
-  } else {
-    std::memset(page->bytes, 0, range.begin);
-    std::memset(page->bytes + range.end, 0, kPageSize - range.end);
+void zero_outside(Page* page, Range range) {
+  std::memset(page->bytes, 0, range.begin);
+  std::memset(page->bytes + range.end, 0, kPageSize - range.end);
+}
+
+// A page of our own with the old content outside of `range`.
+Page* own_page(Nodes& nodes, PageRef old, Range range) {
+  if (!old.none() && !nodes.pages().shared(old.page())) {
+    if (old.unwritten()) zero_outside(old.page(), range);
+    return old.page();
   }
+  Page* page = nodes.pages().take();
+  if (old.content() == nullptr) {
+    zero_outside(page, range);
+  } else if (!range.whole()) {
+    std::memcpy(page, old.page(), sizeof *page);
+  }
+  if (!old.none()) nodes.pages().release(old.page());
   return page;
 }
 
 // From a single page to a chunk that holds it, or up by one level.
 void grow(Nodes& nodes, Inode& inode) {
   if (inode.height == 0) {
-    auto* chunk = nodes.make_packed<Page*>(NodeKind::chunk, 2);
+    auto* chunk = nodes.make_packed<PageRef>(NodeKind::chunk, 2);
     chunk->epoch = inode.epoch;
-    if (inode.page != nullptr) *Nodes::insert(chunk, 0) = inode.page;
+    if (!inode.page.none()) *Nodes::insert(chunk, 0) = inode.page;
     inode.node = chunk;
   } else {
     auto* above = nodes.make_packed<Node*>(NodeKind::page_inner, 2);
@@ -67,60 +75,16 @@ void grow(Nodes& nodes, Inode& inode) {
   ++inode.height;
 }
 
-// The chunk, ours, made where it is missing, with room for `pages` more.
-Chunk* edit_chunk(Nodes& nodes, Inode& inode, uint64_t index, size_t pages) {
-  while (inode.height == 0 || !trie::covers(inode.height, index)) grow(nodes, inode);
-  Node** slot = &inode.node;
-  for (unsigned height = inode.height; height > 1; --height) {
-    const unsigned at = trie::slot_of(index, height);
-    const bool there = static_cast<Inner*>(*slot)->has(at);
-    auto* inner = nodes.own_packed<Node*>(*slot, there ? 0 : 1);
-    slot = there ? inner->find(at) : Nodes::insert(inner, at);
-    if (there) continue;
-    if (height == 2) {
-      *slot = nodes.make_packed<Page*>(NodeKind::chunk, pages);
-    } else {
-      *slot = nodes.make_packed<Node*>(NodeKind::page_inner, 1);
-    }
-  }
-  auto* chunk = nodes.own_packed<Page*>(*slot, pages);
-  chunk->epoch = nodes.epoch;
-  return chunk;
-}
-
 unsigned slot_of_page(uint64_t offset) {
   return static_cast<unsigned>(offset >> kPageBits) % kChunkPages;
-}
-
-void write_chunk(Nodes& nodes, Inode& inode, uint64_t offset, uint64_t end, Filler& filler) {
-  const unsigned last = slot_of_page(end - 1);
-  const uint64_t mask = ((uint64_t{2} << last) - 1) & ~((uint64_t{1} << slot_of_page(offset)) - 1);
-  const ChunkView now = File::chunk_at(inode, offset >> kChunkBits);
-  const uint64_t there = now.chunk != nullptr ? now.chunk->bitmap : (now.single != nullptr ? 1 : 0);
-  Chunk* chunk =
-      edit_chunk(nodes, inode, offset >> kChunkBits, static_cast<size_t>(std::popcount(mask & ~there)));
-  while (offset < end) {
-    const size_t begin = offset % kPageSize;
-    const Range range{begin, std::min<uint64_t>(kPageSize, begin + (end - offset))};
-    const unsigned slot = slot_of_page(offset);
-    Page** page = chunk->find(slot);
-    if (page == nullptr) {
-      page = Nodes::insert(chunk, slot);
-      *page = nullptr;
-      ++inode.pages;
-    }
-    *page = own_page(nodes, *page, range);
-    filler.add((*page)->bytes + begin, range.end - range.begin);
-    offset += range.end - range.begin;
-  }
 }
 
 // Pages below a node that could not be written in place or do not exist, in chunk `index`.
 uint64_t chunk_needs(const Nodes& nodes, const ChunkView& chunk, bool ours, unsigned first, unsigned last) {
   uint64_t needed = 0;
   for (unsigned slot = first; slot <= last; ++slot) {
-    const Page* page = chunk.page(slot);
-    if (page == nullptr || !ours || nodes.pages().shared(page)) ++needed;
+    const PageRef page = chunk.at(slot);
+    if (page.none() || !ours || nodes.pages().shared(page.page())) ++needed;
   }
   return needed;
 }
@@ -143,14 +107,14 @@ uint64_t count_pages(const Node* node, unsigned height) {
   return pages;
 }
 
-// Removes pages at or after `keep` (counted from the node's first); returns how many. The slot must be ours.
-uint64_t cut_below(Nodes& nodes, Node*& slot, unsigned height, uint64_t keep) {
+// Removes the pages [begin, end), counted from the node's first; returns how many. The slot must be ours.
+uint64_t remove_below(Nodes& nodes, Node*& slot, unsigned height, uint64_t begin, uint64_t end) {
   uint64_t gone = 0;
   if (height == 1) {
-    auto* chunk = nodes.own_packed<Page*>(slot);
-    for (unsigned at = chunk->slot_at_or_after(static_cast<unsigned>(keep)); at < 64;
+    auto* chunk = nodes.own_packed<PageRef>(slot);
+    for (unsigned at = chunk->slot_at_or_after(static_cast<unsigned>(begin)); at < 64 && at < end;
          at = chunk->slot_at_or_after(at + 1), ++gone) {
-      nodes.pages().release(*chunk->find(at));
+      nodes.pages().release(chunk->find(at)->page());
       Nodes::erase(chunk, at);
       chunk->epoch = nodes.epoch;
     }
@@ -158,14 +122,16 @@ uint64_t cut_below(Nodes& nodes, Node*& slot, unsigned height, uint64_t keep) {
   }
   auto* inner = nodes.own_packed<Node*>(slot);
   const uint64_t span = trie::chunks_below(height - 1) * kChunkPages;
-  const auto edge = static_cast<unsigned>(keep / span);
-  for (unsigned at = inner->slot_at_or_after(edge); at < 64; at = inner->slot_at_or_after(at + 1)) {
+  for (unsigned at = inner->slot_at_or_after(static_cast<unsigned>(std::min<uint64_t>(begin / span, 64)));
+       at < 64 && at * span < end; at = inner->slot_at_or_after(at + 1)) {
     Node*& child = *inner->find(at);
-    if (at == edge && keep % span != 0) {
-      gone += cut_below(nodes, child, height - 1, keep % span);
-      if (child->count > 0) continue;
-    } else {
+    const uint64_t base = at * span;
+    const uint64_t from = begin > base ? begin - base : 0, to = std::min(end - base, span);
+    if (from == 0 && to == span) {
       gone += count_pages(child, height - 1);
+    } else {
+      gone += remove_below(nodes, child, height - 1, from, to);
+      if (child->count > 0) continue;
     }
     nodes.release(child);
     Nodes::erase(inner, at);
@@ -173,19 +139,46 @@ uint64_t cut_below(Nodes& nodes, Node*& slot, unsigned height, uint64_t keep) {
   return gone;
 }
 
-// Zeroes the bytes past `size` in the page that holds the last of them.
-void zero_tail(Nodes& nodes, Inode& inode, uint64_t size) {
-  const size_t begin = size % kPageSize;
-  if (begin == 0) return;
-  const ChunkView chunk = File::chunk_at(inode, size >> kChunkBits);
-  if (chunk.page(slot_of_page(size)) == nullptr) return;
-  Page** page = &inode.page;
-  if (inode.height > 0) page = edit_chunk(nodes, inode, size >> kChunkBits, 0)->find(slot_of_page(size));
-  *page = own_page(nodes, *page, {0, 0});
-  std::memset((*page)->bytes + begin, 0, kPageSize - begin);
+}  // namespace
+
+Chunk* File::edit_chunk(Nodes& nodes, Inode& inode, uint64_t index, size_t pages) {
+  while (inode.height == 0 || !trie::covers(inode.height, index)) grow(nodes, inode);
+  Node** slot = &inode.node;
+  for (unsigned height = inode.height; height > 1; --height) {
+    const unsigned at = trie::slot_of(index, height);
+    const bool there = static_cast<Inner*>(*slot)->has(at);
+    auto* inner = nodes.own_packed<Node*>(*slot, there ? 0 : 1);
+    slot = there ? inner->find(at) : Nodes::insert(inner, at);
+    if (there) continue;
+    if (height == 2) {
+      *slot = nodes.make_packed<PageRef>(NodeKind::chunk, pages);
+    } else {
+      *slot = nodes.make_packed<Node*>(NodeKind::page_inner, 1);
+    }
+  }
+  auto* chunk = nodes.own_packed<PageRef>(*slot, pages);
+  chunk->epoch = nodes.epoch;
+  return chunk;
 }
 
-}  // namespace
+void File::remove(Nodes& nodes, Inode& inode, uint64_t first, uint64_t last) {
+  if (count(inode, first, last) == 0) return;  // or paths would be copied for nothing
+  if (inode.height == 0) {
+    inode.pages = 0;
+    return nodes.release_content(inode);
+  }
+  inode.pages -= static_cast<uint32_t>(remove_below(nodes, inode.node, inode.height, first, last));
+  if (inode.node->count == 0) nodes.release_content(inode);
+}
+
+void File::zero(Nodes& nodes, Inode& inode, uint64_t offset, size_t size) {
+  const ChunkView chunk = chunk_at(inode, offset >> kChunkBits);
+  if (size == 0 || chunk.page(slot_of_page(offset)) == nullptr) return;
+  PageRef* page = &inode.page;
+  if (inode.height > 0) page = edit_chunk(nodes, inode, offset >> kChunkBits, 0)->find(slot_of_page(offset));
+  *page = PageRef(own_page(nodes, *page, {0, 0}));
+  std::memset(page->page()->bytes + offset % kPageSize, 0, size);
+}
 
 uint64_t File::pages_needed(const Nodes& nodes, const Inode& inode, uint64_t offset, uint64_t size) {
   uint64_t needed = 0;
@@ -201,13 +194,37 @@ uint64_t File::pages_needed(const Nodes& nodes, const Inode& inode, uint64_t off
   return needed;
 }
 
+void File::write_chunk(Nodes& nodes, Inode& inode, uint64_t offset, uint64_t end, Filler& filler) {
+  const unsigned last = slot_of_page(end - 1);
+  const uint64_t mask = ((uint64_t{2} << last) - 1) & ~((uint64_t{1} << slot_of_page(offset)) - 1);
+  const ChunkView now = File::chunk_at(inode, offset >> kChunkBits);
+  const uint64_t there = now.chunk != nullptr ? now.chunk->bitmap : (now.single.none() ? 0 : 1);
+  Chunk* chunk =
+      edit_chunk(nodes, inode, offset >> kChunkBits, static_cast<size_t>(std::popcount(mask & ~there)));
+  while (offset < end) {
+    const size_t begin = offset % kPageSize;
+    const Range range{begin, std::min<uint64_t>(kPageSize, begin + (end - offset))};
+    const unsigned slot = slot_of_page(offset);
+    PageRef* page = chunk->find(slot);
+    if (page == nullptr) {
+      page = Nodes::insert(chunk, slot);
+      *page = PageRef(nullptr);
+      ++inode.pages;
+    }
+    *page = PageRef(own_page(nodes, *page, range));
+    filler.add(page->page()->bytes + begin, range.end - range.begin);
+    offset += range.end - range.begin;
+  }
+}
+
 void File::write(Nodes& nodes, Inode& inode, uint64_t offset, size_t size, const Fill& fill) {
   const uint64_t end = offset + size;
   Filler filler(fill);
   if (inode.height == 0 && end <= kPageSize) {
-    if (inode.page == nullptr) ++inode.pages;
-    inode.page = own_page(nodes, inode.page, {static_cast<size_t>(offset), static_cast<size_t>(end)});
-    filler.add(inode.page->bytes + offset, size);
+    if (inode.page.none()) ++inode.pages;
+    inode.page =
+        PageRef(own_page(nodes, inode.page, {static_cast<size_t>(offset), static_cast<size_t>(end)}));
+    filler.add(inode.page.page()->bytes + offset, size);
     return;
   }
   while (offset < end) {
@@ -225,12 +242,11 @@ void File::cut(Nodes& nodes, Inode& inode, uint64_t size) {
     inode.pages = 0;
     return;
   }
-  if (inode.height == 0) return zero_tail(nodes, inode, size);
-  if (trie::covers(inode.height, (keep - 1) / kChunkPages)) {
-    inode.pages -= static_cast<uint32_t>(cut_below(nodes, inode.node, inode.height, keep));
-    if (inode.node->count == 0) return nodes.release_content(inode);
+  if (inode.height > 0 && trie::covers(inode.height, (keep - 1) / kChunkPages)) {
+    remove(nodes, inode, keep, UINT64_MAX);
+    if (inode.node == nullptr) return;
   }
-  zero_tail(nodes, inode, size);
+  zero(nodes, inode, size, (kPageSize - size % kPageSize) % kPageSize);
 }
 
 }  // namespace turnbox::fs

@@ -1,4 +1,4 @@
-// An inode as it stands packed in the inode table's leaves: 88 bytes, its number is its place.
+// An inode as it stands packed in the inode table's leaves: 96 bytes, its number is its place.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,18 @@
 
 namespace turnbox::fs {
 
+// The parent of a file made without a name, until it gets one.
+inline constexpr Ino kLinkable = UINT64_MAX;
+
 struct Inode {
   union {
-    Node* node;  // directory: its entries; symlink: a blob; regular file of height ≥ 1: chunks
-    Page* page;  // regular file of height 0: its only page
+    Node* node;    // directory: its entries; symlink: a blob; regular file of height ≥ 1: chunks
+    PageRef page;  // regular file of height 0: its only page
   };
+  Node* xattrs;  // an XattrSet, or null
   uint64_t size;
-  Ino parent;  // a directory's parent; for a file with one name its directory, or kNoIno: not known
+  Ino parent;  // a directory's parent; for a file with one name its directory, or kNoIno: not known;
+               // kLinkable
   int64_t atime_sec, mtime_sec, ctime_sec;
   uint32_t atime_nsec, mtime_nsec, ctime_nsec;
   uint32_t zone, nlink, uid, gid;
@@ -42,7 +47,7 @@ struct Inode {
     ctime_nsec = time.nsec;
   }
 };
-static_assert(sizeof(Inode) == 88);
+static_assert(sizeof(Inode) == 96);
 
 Attr attr_of(Ino ino, const Inode& inode);
 

@@ -36,6 +36,22 @@ bool erase_below(Nodes& nodes, Node*& slot, unsigned level, Ino ino) {
   return false;
 }
 
+// The first number at or after `ino` below a node, both counted from its first.
+std::optional<Ino> first_below(const Node* node, unsigned level, Ino ino) {
+  const unsigned from = slot_of(ino, level);
+  if (level == 0) {
+    const unsigned slot = static_cast<const InodeLeaf*>(node)->slot_at_or_after(from);
+    return slot < 64 ? std::optional<Ino>(slot) : std::nullopt;
+  }
+  const auto* inner = static_cast<const Inner*>(node);
+  for (unsigned slot = inner->slot_at_or_after(from); slot < 64; slot = inner->slot_at_or_after(slot + 1)) {
+    const Ino base = Ino{slot} << (kBits * level);
+    const auto found = first_below(*inner->find(slot), level - 1, slot == from ? ino : 0);
+    if (found) return base + *found;
+  }
+  return {};
+}
+
 using Visit = std::function<void(Ino, const Inode*, const Inode*)>;
 
 void differing_leaves(const InodeLeaf* a, const InodeLeaf* b, Ino base, const Visit& visit) {
@@ -73,6 +89,11 @@ const Inode* InodeTable::find(Ino ino) const {
     node = *child;
   }
   return static_cast<const InodeLeaf*>(node)->find(slot_of(ino, 0));
+}
+
+std::optional<Ino> InodeTable::first_from(Ino ino) const {
+  if (root == nullptr || !covers(height, ino)) return {};
+  return first_below(root, height, ino);
 }
 
 Inode* InodeTable::edit(Nodes& nodes, Ino ino) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "fs/tree/inode.h"
 #include "fs/tree/nodes.h"
@@ -17,6 +18,9 @@ struct InodeTable {
   unsigned height = 0;  // inner levels above the leaves
 
   const Inode* find(Ino ino) const;
+
+  // The first number in use at or after `ino`.
+  std::optional<Ino> first_from(Ino ino) const;
 
   // The inode, with its path made ours; it must be there.
   Inode* edit(Nodes& nodes, Ino ino);

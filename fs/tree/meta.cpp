@@ -14,7 +14,14 @@ void Meta::row(const Step& step) {
   sys::append_le(row_, inode.mtime_sec);
   sys::append_le(row_, inode.mtime_nsec);
   sys::append_le(row_, uint32_t{inode.mode});
-  sys::append_le(row_, uint16_t{0});  // no xattrs yet
+  const auto xattrs = Xattrs::all(inode.xattrs);
+  sys::append_le(row_, static_cast<uint16_t>(xattrs.size()));
+  for (const Xattr* xattr : xattrs) {
+    sys::append_le(row_, static_cast<uint16_t>(xattr->name().size()));
+    sys::append(row_, sys::as_bytes(xattr->name()));
+    sys::append_le(row_, xattr->value_size);
+    sys::append(row_, xattr->value());
+  }
   put(row_);
 }
 

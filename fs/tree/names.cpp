@@ -47,6 +47,27 @@ Expected<Attr> Tree::create(Ino dir, std::string_view name, const NewNode& node,
   return attr_of(ino, *state.find(ino));
 }
 
+Expected<Attr> Tree::create_unnamed(Ino dir, uint16_t mode, const Caller& caller) {
+  State& state = *state_;
+  TRY_ASSIGN(const Inode* parent, state.directory(dir));
+  TRY(state.may_change(*parent, caller));
+  TRY(state.room_for(1, 0));
+
+  const NewNode node{.mode = mode};
+  const uint16_t bits = mode_of(node, *parent, caller);
+  const uint32_t gid = (parent->mode & kSgid) != 0 ? parent->gid : caller.gid;
+  const Ino ino = state.add_inode(Type::regular, bits, parent->zone, kLinkable);
+  Inode* inode = state.edit(ino);
+  inode->nlink = 0;
+  inode->uid = caller.uid;
+  inode->gid = gid;
+  ++state.counts().unnamed;
+  state.holds.add(ino, 1);
+  const Attr attr = attr_of(ino, *inode);
+  state.settle();
+  return attr;
+}
+
 Expected<Attr> Tree::link(Ino ino, Ino dir, std::string_view name, const Caller& caller) {
   State& state = *state_;
   TRY_ASSIGN(const Inode* inode, state.get(ino));
@@ -55,13 +76,13 @@ Expected<Attr> Tree::link(Ino ino, Ino dir, std::string_view name, const Caller&
   TRY_ASSIGN(const uint64_t cookie, state.new_cookie(*parent, name));
   if (inode->zone != parent->zone) return err(EXDEV);
   TRY(state.may_change(*inode, caller));
-  if (inode->nlink == 0) return err(ENOENT);  // its last name is gone (no O_TMPFILE)
+  if (inode->nlink == 0 && inode->parent != kLinkable) return err(ENOENT);  // its last name is gone
   if (inode->nlink >= kMaxLinks) return err(EMLINK);
   TRY(state.room_for(0, name.size()));
 
   const Time time = state.now();
   Inode* linked = state.edit(ino);
-  ++linked->nlink;
+  if (linked->nlink++ == 0) --state.counts().unnamed;
   linked->parent = dir;
   linked->set_ctime(time);
   state.add_name(dir, {ino, linked->type, name, cookie}, time);

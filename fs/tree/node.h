@@ -5,9 +5,9 @@
 //  copied
 //     first. A snapshot counts the root, so whatever it reaches fails that test.
 //  2. Counts are read and written by the tree's thread alone; readers of a snapshot look at everything else.
-//  3. `epoch` is the tree's epoch (its number of snapshots so far) when the node was last changed. Within one
-//  inode a
-//     chunk's position and epoch name its content, as far as snapshots can tell: digests are kept by it.
+//  3. `epoch` is the tree's epoch when the node was last changed. A tree gets a new one at each snapshot,
+//  never one that another tree of its family had. So within one inode a chunk's position and epoch name its
+//  content, as far as snapshots can tell: digests are kept by it.
 #pragma once
 
 #include <bit>
@@ -22,10 +22,12 @@ enum class NodeKind : uint8_t {
   inode_inner,  // Packed<Node*>
   inode_leaf,   // Packed<Inode>
   page_inner,   // Packed<Node*>
-  chunk,        // Packed<Page*>, 16 slots
+  chunk,        // Packed<PageRef>, 16 slots
   dir_inner,    // DirInner
   dir_leaf,     // DirLeaf
   blob,         // Blob: a symlink's target
+  xattrs,       // XattrSet (fs/tree/xattr_set.h)
+  xattr,        // Xattr
 };
 
 struct Node {
@@ -59,8 +61,24 @@ struct Packed : Node {
   size_t room() const { return (SlabPool::size_of(this) - sizeof(Packed)) / sizeof(T) - count; }
 };
 
+// Where a file's page is: nowhere (a hole), a page, or one that was allocated and not written yet. The last
+// reads as zeros, whatever its bytes are, so that allocating touches no memory.
+class PageRef {
+ public:
+  PageRef() = default;
+  explicit PageRef(Page* page, bool unwritten = false)
+      : bits_(reinterpret_cast<uintptr_t>(page) | (unwritten ? 1u : 0u)) {}
+  bool none() const { return bits_ == 0; }
+  bool unwritten() const { return (bits_ & 1) != 0; }
+  Page* page() const { return reinterpret_cast<Page*>(bits_ & ~uintptr_t{1}); }
+  const Page* content() const { return unwritten() ? nullptr : page(); }  // null: zeros
+
+ private:
+  uintptr_t bits_;
+};
+
 using Inner = Packed<Node*>;
-using Chunk = Packed<Page*>;
+using Chunk = Packed<PageRef>;
 
 struct Blob : Node {
   char* bytes() { return reinterpret_cast<char*>(this + 1); }

@@ -1,4 +1,5 @@
 // rename(2) and its flags, for two names at once: all is checked first, then done.
+#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -37,13 +38,14 @@ struct Tree::Rename {
 
   Expected<void> check(const Tree& tree, uint32_t flags, const Caller& caller);
   void exchange();
-  void replace();
+  void replace(bool whiteout, const Caller& caller);
+  void leave_whiteout(const Caller& caller, Time time);
   void set_parent(const Dirent& entry, Ino dir, Time time);
 };
 
 Expected<void> Tree::Rename::check(const Tree& tree, uint32_t flags, const Caller& caller) {
-  if ((flags & ~uint32_t{kNoReplace | kExchange}) != 0 || flags == (kNoReplace | kExchange))
-    return err(EINVAL);
+  if ((flags & ~uint32_t{kNoReplace | kExchange | kWhiteout}) != 0) return err(EINVAL);
+  if ((flags & kExchange) != 0 && flags != kExchange) return err(EINVAL);
   TRY_ASSIGN(const Inode* source, state.name_place(from, old_name, caller));
   TRY_ASSIGN(const Inode* destination, state.name_place(to, new_name, caller));
   if (source->zone != destination->zone && !caller.host) return err(EXDEV);
@@ -61,10 +63,10 @@ Expected<void> Tree::Rename::check(const Tree& tree, uint32_t flags, const Calle
       return err(EINVAL);
     }
   }
-  if (!target) {
-    if (!Dir::free_cookie(destination->node, new_name)) return err(ENOSPC);
-    if (new_name.size() > old_name.size()) TRY(state.room_for(0, new_name.size() - old_name.size()));
-  }
+  const bool whiteout = (flags & kWhiteout) != 0 && !(target && target->ino == moved.ino);
+  const uint64_t kept = whiteout ? 0 : old_name.size();  // of name bytes
+  if (!target && !Dir::free_cookie(destination->node, new_name)) return err(ENOSPC);
+  TRY(state.room_for(whiteout ? 1 : 0, target ? 0 : std::max(new_name.size(), kept) - kept));
   return {};
 }
 
@@ -90,9 +92,27 @@ void Tree::Rename::exchange() {
   set_parent(*target, from, time);
 }
 
-void Tree::Rename::replace() {
+// The old name goes on, for a character device 0:0: what an overlay takes for «removed here».
+void Tree::Rename::leave_whiteout(const Caller& caller, Time time) {
+  const Inode* dir = state.find(from);
+  const uint32_t gid = (dir->mode & 02000) != 0 ? dir->gid : caller.gid;
+  const Ino ino = state.add_inode(Type::character, 0, dir->zone, from);
+  Inode* inode = state.edit(ino);
+  inode->uid = caller.uid;
+  inode->gid = gid;
+  Inode* parent = state.edit(from);
+  Dir::repoint(state.nodes, parent->node, moved.cookie, ino, Type::character);
+  parent->set_mtime(time);
+  parent->set_ctime(time);
+}
+
+void Tree::Rename::replace(bool whiteout, const Caller& caller) {
   const Time time = state.now();
-  state.drop_name(from, moved.cookie, old_name.size(), time);
+  if (whiteout) {
+    leave_whiteout(caller, time);
+  } else {
+    state.drop_name(from, moved.cookie, old_name.size(), time);
+  }
   if (moved.type == Type::directory) --state.edit(from)->nlink;
   if (target) {
     Inode* inode = state.edit(to);
@@ -122,7 +142,7 @@ Expected<void> Tree::rename(Ino from, std::string_view old_name, Ino to, std::st
   if ((flags & kExchange) != 0) {
     rename.exchange();
   } else {
-    rename.replace();
+    rename.replace((flags & kWhiteout) != 0, caller);
   }
   state_->settle();
   return {};

@@ -59,8 +59,13 @@ Expected<uint64_t> Tree::State::new_cookie(const Inode& dir, std::string_view na
 }
 
 Expected<void> Tree::State::room_for(uint64_t more_inodes, uint64_t more_name_bytes) const {
-  if (more_inodes > 0 && inodes + more_inodes > budget.inodes) return err(ENOSPC);
-  if (more_name_bytes > 0 && name_bytes + more_name_bytes > budget.name_bytes) return err(ENOSPC);
+  if (more_inodes > 0 && counts().inodes + more_inodes > budget.inodes) return err(ENOSPC);
+  if (more_name_bytes > 0 && counts().name_bytes + more_name_bytes > budget.name_bytes) return err(ENOSPC);
+  return {};
+}
+
+Expected<void> Tree::State::room_for_xattrs(uint64_t more_bytes) const {
+  if (more_bytes > 0 && counts().xattr_bytes + more_bytes > budget.xattr_bytes) return err(ENOSPC);
   return {};
 }
 
@@ -68,7 +73,12 @@ Expected<void> Tree::State::room_for_pages(const Inode& inode, uint64_t offset, 
   const uint64_t limit = budget.bytes >> kPageBits;
   const uint64_t at_most = (offset % kPageSize + size + kPageSize - 1) >> kPageBits;
   if (nodes.pages().pages() + at_most <= limit) return {};
-  const uint64_t needed = File::pages_needed(nodes, inode, offset, size);
+  return room_for_new_pages(File::pages_needed(nodes, inode, offset, size));
+}
+
+Expected<void> Tree::State::room_for_new_pages(uint64_t needed) {
+  const uint64_t limit = budget.bytes >> kPageBits;
+  if (needed > limit) return err(ENOSPC);
   if (nodes.pages().pages() + needed <= limit) return {};
   // Space that is only waiting to be freed is no reason to refuse.
   while (nodes.pages().pages() + needed > limit && nodes.reclaim(500)) {
@@ -78,7 +88,7 @@ Expected<void> Tree::State::room_for_pages(const Inode& inode, uint64_t offset, 
 }
 
 Ino Tree::State::add_inode(Type type, uint16_t mode, ZoneId zone, Ino parent) {
-  const Ino ino = next_ino++;
+  const Ino ino = counts().next_ino++;
   const Time time = now();
   Inode* inode = live.inodes.insert(nodes, ino);
   inode->type = type;
@@ -90,7 +100,7 @@ Ino Tree::State::add_inode(Type type, uint16_t mode, ZoneId zone, Ino parent) {
   inode->set_atime(time);
   inode->set_mtime(time);
   inode->set_ctime(time);
-  ++inodes;
+  ++counts().inodes;
   return ino;
 }
 
@@ -101,7 +111,7 @@ void Tree::State::add_name(Ino dir, const Dirent& entry, Time time) {
   if (entry.type == Type::directory) ++parent->nlink;
   parent->set_mtime(time);
   parent->set_ctime(time);
-  name_bytes += entry.name.size();
+  counts().name_bytes += entry.name.size();
 }
 
 void Tree::State::drop_name(Ino dir, uint64_t cookie, size_t name_size, Time time) {
@@ -110,14 +120,16 @@ void Tree::State::drop_name(Ino dir, uint64_t cookie, size_t name_size, Time tim
   --parent->size;
   parent->set_mtime(time);
   parent->set_ctime(time);
-  name_bytes -= name_size;
+  counts().name_bytes -= name_size;
 }
 
 void Tree::State::drop_link(Ino ino, Time time) {
   Inode* inode = edit(ino);
   inode->set_ctime(time);
   inode->parent = kNoIno;  // which names are left is not known
-  if (--inode->nlink == 0 && !holds.holds(ino)) free_inode(ino);
+  if (--inode->nlink > 0) return;
+  ++counts().unnamed;
+  if (!holds.holds(ino)) free_inode(ino);
 }
 
 void Tree::State::drop_directory(Ino ino, Time time) {
@@ -126,15 +138,22 @@ void Tree::State::drop_directory(Ino ino, Time time) {
   inode = edit(ino);
   inode->set_ctime(time);
   inode->nlink = 0;
+  ++counts().unnamed;
   if (!holds.holds(ino)) free_inode(ino);
 }
 
 void Tree::State::free_inode(Ino ino) {
   Inode* inode = edit(ino);
-  if (inode->type == Type::symlink) name_bytes -= inode->size;
+  if (inode->type == Type::symlink) counts().name_bytes -= inode->size;
+  if (inode->is_file()) counts().file_pages -= inode->pages;
+  if (inode->xattrs != nullptr) {
+    counts().xattr_bytes -= Xattrs::bytes(inode->xattrs);
+    nodes.release(inode->xattrs);
+  }
   nodes.release_content(*inode);
   live.inodes.erase(nodes, ino);
-  --inodes;
+  --counts().inodes;
+  --counts().unnamed;
 }
 
 void Tree::State::set_target(Inode& inode, std::string_view target) {
@@ -143,7 +162,24 @@ void Tree::State::set_target(Inode& inode, std::string_view target) {
   blob->count = static_cast<uint16_t>(target.size());
   inode.node = blob;
   inode.size = target.size();
-  name_bytes += target.size();
+  counts().name_bytes += target.size();
+}
+
+void Tree::State::put_xattr(Inode& inode, std::string_view name, std::span<const std::byte> value) {
+  counts().xattr_bytes -= Xattrs::bytes(inode.xattrs);
+  Xattrs::put(nodes, inode.xattrs, name, value);
+  counts().xattr_bytes += Xattrs::bytes(inode.xattrs);
+}
+
+void Tree::State::erase_xattr(Inode& inode, std::string_view name) {
+  counts().xattr_bytes -= Xattrs::bytes(inode.xattrs);
+  Xattrs::erase(nodes, inode.xattrs, name);
+  counts().xattr_bytes += Xattrs::bytes(inode.xattrs);
+}
+
+void Tree::State::kill_privileges(Inode& inode) {
+  inode.mode = without_suidgid(inode.mode);
+  if (inode.xattrs != nullptr) erase_xattr(inode, "security.capability");
 }
 
 }  // namespace turnbox::fs

@@ -13,9 +13,17 @@ Tree::Tree(const Budget& budget, Now now) : state_(std::make_unique<State>()) {
   root_ = &state_->live;
 }
 
-// The pools give everything back at once; a snapshot that is still there would point into nothing.
+// Alone, the pools give everything back at once; a snapshot that is still there would point into nothing.
+// Where other trees share them, they free what this one alone held, in steps.
 Tree::~Tree() {
   TURNBOX_ASSERT(state_->snapshots_live == 0);
+  if (state_->nodes.alone() || state_->live.inodes.root == nullptr) return;
+  TURNBOX_ASSERT(std::this_thread::get_id() == state_->owner);
+  state_->nodes.release(state_->live.inodes.root);
+}
+
+Tree::Tree(std::unique_ptr<State> state) : state_(std::move(state)) {
+  root_ = &state_->live;
 }
 
 Ino Tree::make_root(ZoneId zone, uint16_t mode) {
@@ -62,14 +70,15 @@ const Budget& Tree::budget() const {
 
 Usage Tree::usage() const {
   return {.bytes = state_->nodes.pages().pages() << kPageBits,
-          .inodes = state_->inodes,
-          .name_bytes = state_->name_bytes};
+          .inodes = state_->counts().inodes,
+          .name_bytes = state_->counts().name_bytes,
+          .xattr_bytes = state_->counts().xattr_bytes};
 }
 
 Memory Tree::memory() const {
-  return {.node_bytes = state_->nodes.slabs().used_bytes(),
+  return {.node_bytes = state_->nodes.used_bytes(),
           .page_bytes = state_->nodes.pages().pages() << kPageBits,
-          .mapped_bytes = state_->nodes.slabs().mapped_bytes() + state_->nodes.pages().mapped_bytes()};
+          .mapped_bytes = state_->nodes.mapped_bytes()};
 }
 
 }  // namespace turnbox::fs

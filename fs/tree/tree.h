@@ -1,7 +1,8 @@
-// The live tree: a persistent map inode number → inode, changed in place where its epoch allows, copied first where not.
+// The live tree: a persistent map inode number → inode, changed in place where its epoch allows, copied first
+// where not.
 //
-// One thread owns a Tree and calls everything here. A Snapshot taken from it is immutable: any thread may read it
-// through View, and it goes back to the owner to be freed, in steps.
+// One thread owns a Tree and calls everything here. A Snapshot taken from it is immutable: any thread may
+// read it through View, and it goes back to the owner to be freed, in steps.
 //
 // Invariants:
 //  1. Inode numbers only grow; a number names one inode for ever.
@@ -22,19 +23,20 @@
 
 namespace turnbox::fs {
 
-// Read verbs, common to the live tree and to snapshots. Spans and views returned point into the tree: they are valid
-// until the next change of the live tree, or as long as the snapshot lives.
+// Read verbs, common to the live tree and to snapshots. Spans and views returned point into the tree: they
+// are valid until the next change of the live tree, or as long as the snapshot lives.
 class View {
  public:
   Expected<Attr> getattr(Ino ino) const;
   Expected<Attr> lookup(Ino dir, std::string_view name) const;  // "." and ".." are not names here: EINVAL
   Expected<Ino> parent(Ino dir) const;                          // of a directory; a root is its own parent
   Expected<std::string_view> readlink(Ino ino) const;
-  // Appends spans for [offset, offset+size) cut at the end of the file; a hole is a span of a shared zero page.
-  // Returns the number of bytes.
-  Expected<size_t> read(Ino ino, uint64_t offset, size_t size, std::vector<std::span<const std::byte>>& spans) const;
-  // Entries after `cookie` (0: from the start) in cookie order, without "." and ".."; the visitor returns false to
-  // stop (that entry is then not consumed).
+  // Appends spans for [offset, offset+size) cut at the end of the file; a hole is a span of a shared zero
+  // page. Returns the number of bytes.
+  Expected<size_t> read(Ino ino, uint64_t offset, size_t size,
+                        std::vector<std::span<const std::byte>>& spans) const;
+  // Entries after `cookie` (0: from the start) in cookie order, without "." and ".."; the visitor returns
+  // false to stop (that entry is then not consumed).
   Expected<void> readdir(Ino dir, uint64_t cookie, const std::function<bool(const Dirent&)>& visit) const;
   // SEEK_DATA (3) and SEEK_HOLE (4); EINVAL for other whence; ENXIO past the end.
   // Pages that were only allocated are holes.
@@ -89,27 +91,30 @@ class Tree : public View {
   // kWhiteout leaves a character device 0:0 at the old name; not with kExchange.
   enum RenameFlags : uint32_t { kNoReplace = 1, kExchange = 2, kWhiteout = 4 };
   // EXDEV between zones for a guest; the host may move a name anywhere (what is moved keeps its zone).
-  Expected<void> rename(Ino from, std::string_view old_name, Ino to, std::string_view new_name, uint32_t flags,
-                        const Caller& caller);
+  Expected<void> rename(Ino from, std::string_view old_name, Ino to, std::string_view new_name,
+                        uint32_t flags, const Caller& caller);
 
   // Attributes and content.
   Expected<Attr> setattr(Ino ino, const SetAttr& set, const Caller& caller);
-  // Copies `size` bytes into pages: `fill` is called for consecutive destination spans and must fill each whole.
+  // Copies `size` bytes into pages: `fill` is called for consecutive destination spans and must fill each
+  // whole.
   using Fill = std::function<void(std::span<std::byte>)>;
-  Expected<Attr> write(Ino ino, uint64_t offset, size_t size, const Fill& fill, bool kill_suidgid, const Caller& caller);
-  // fallocate(2). `mode`: 0, or FALLOC_FL_KEEP_SIZE (1), PUNCH_HOLE | KEEP_SIZE (2 | 1), ZERO_RANGE (16) with or without
-  // KEEP_SIZE; others EOPNOTSUPP. What is allocated reads as zeros, counts, and stays a hole for lseek until it is
-  // written.
+  Expected<Attr> write(Ino ino, uint64_t offset, size_t size, const Fill& fill, bool kill_suidgid,
+                       const Caller& caller);
+  // fallocate(2). `mode`: 0, or FALLOC_FL_KEEP_SIZE (1), PUNCH_HOLE | KEEP_SIZE (2 | 1), ZERO_RANGE (16) with
+  // or without KEEP_SIZE; others EOPNOTSUPP. What is allocated reads as zeros, counts, and stays a hole for
+  // lseek until it is written.
   Expected<void> allocate(Ino ino, uint64_t offset, uint64_t size, uint32_t mode, const Caller& caller);
-  // copy_file_range(2): returns how much, 0 at the end of `from`, less than asked where pages cannot be shared. Whole
-  // pages are shared where both offsets have the same place in their pages; holes stay holes. EINVAL: one file, and
-  // the ranges overlap.
+  // copy_file_range(2): returns how much, 0 at the end of `from`, less than asked where pages cannot be
+  // shared. Whole pages are shared where both offsets have the same place in their pages; holes stay holes.
+  // EINVAL: one file, and the ranges overlap.
   Expected<uint64_t> copy_range(Ino from, uint64_t from_offset, Ino to, uint64_t to_offset, uint64_t size,
                                 bool kill_suidgid, const Caller& caller);
 
-  // Extended attributes, as data: user., trusted. and security.; other names (system. with its ACLs) EOPNOTSUPP. EINVAL:
-  // an empty name, or nothing behind its prefix; ERANGE: a name above 255 bytes; E2BIG: a value above 64 KiB; EEXIST
-  // and ENODATA by the mode; ENOSPC: the budget, or more than 1,000 names, 60,000 bytes of names or 1 MiB on one inode.
+  // Extended attributes, as data: user., trusted. and security.; other names (system. with its ACLs)
+  // EOPNOTSUPP. EINVAL: an empty name, or nothing behind its prefix; ERANGE: a name above 255 bytes; E2BIG: a
+  // value above 64 KiB; EEXIST and ENODATA by the mode; ENOSPC: the budget, or more than 1,000 names, 60,000
+  // bytes of names or 1 MiB on one inode.
   enum class XattrMode : uint8_t { either, create, replace };
   Expected<void> setxattr(Ino ino, std::string_view name, std::span<const std::byte> value, XattrMode mode,
                           const Caller& caller);
@@ -132,13 +137,14 @@ class Tree : public View {
   // O(1). The snapshot sees what the tree is now.
   Snapshot snapshot();
   void release(Snapshot snapshot);
-  // Frees what released snapshots alone held, for at most `budget_us` microseconds; true while there is more to free.
+  // Frees what released snapshots alone held, for at most `budget_us` microseconds; true while there is more
+  // to free.
   bool reclaim(unsigned budget_us);
 
-  // A second live tree that begins as the snapshot and shares every node and page with it: O(1), however large it is.
-  // Inode numbers, zones and their states (as they are now), budget and clock are this tree's; holds begin empty. The
-  // budget's bytes are those of all trees together, its other counts are each tree's own. Trees and snapshots may go
-  // in any order, except that a tree outlives its own snapshots.
+  // A second live tree that begins as the snapshot and shares every node and page with it: O(1), however
+  // large it is. Inode numbers, zones and their states (as they are now), budget and clock are this tree's;
+  // holds begin empty. The budget's bytes are those of all trees together, its other counts are each tree's
+  // own. Trees and snapshots may go in any order, except that a tree outlives its own snapshots.
   std::unique_ptr<Tree> fork(const Snapshot& snapshot);
 
  private:
@@ -148,12 +154,13 @@ class Tree : public View {
   struct State;
   struct Rename;
   struct Cloner;
+  explicit Tree(std::unique_ptr<State> state);
   static void drop(Root& root);
   std::unique_ptr<State> state_;
 };
 
-// Move-only token of one snapshot. Reading is thread-safe; Tree::release ends it, and so does its destruction, which
-// must happen on the owner's thread and before the tree's.
+// Move-only token of one snapshot. Reading is thread-safe; Tree::release ends it, and so does its
+// destruction, which must happen on the owner's thread and before the tree's.
 class Snapshot : public View {
  public:
   Snapshot(Snapshot&&) noexcept;

@@ -1,8 +1,8 @@
 // The values that go into and come out of the tree. Knows no FUSE, no virtio, no sockets.
 #pragma once
 
-#include <cstdint>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -16,7 +16,9 @@ inline constexpr Ino kNoIno = 0;
 enum class Errno : int {};
 template <typename T>
 using Expected = tl::expected<T, Errno>;
-inline tl::unexpected<Errno> err(int value) { return tl::unexpected<Errno>(Errno{value}); }
+inline tl::unexpected<Errno> err(int value) {
+  return tl::unexpected<Errno>(Errno{value});
+}
 
 enum class Type : uint8_t { regular, directory, symlink, character, block, fifo, socket };
 
@@ -26,8 +28,8 @@ struct Time {
   auto operator<=>(const Time&) const = default;
 };
 
-// A zone is a set of inodes under one rule: an inode gets its parent directory's zone at creation, and link and
-// rename between zones are EXDEV (as XFS projects). Sealing a stage flips one zone: O(1).
+// A zone is a set of inodes under one rule: an inode gets its parent directory's zone at creation, and link
+// and rename between zones are EXDEV (as XFS projects). Sealing a stage flips one zone: O(1).
 using ZoneId = uint32_t;
 enum class ZoneState : uint8_t {
   writable,
@@ -50,9 +52,9 @@ struct Attr {
   uint16_t mode = 0;  // 07777 bits only
   uint32_t nlink = 0;
   uint32_t uid = 0, gid = 0;
-  uint32_t rdev = 0;    // Linux new_encode_dev(): minor 8 low bits | major 12 bits << 8 | minor high bits << 20
-  uint64_t size = 0;    // bytes; a directory: its number of entries; a symlink: its target's length
-  uint64_t blocks = 0;  // 512-byte blocks really held
+  uint32_t rdev = 0;  // Linux new_encode_dev(): minor 8 low bits | major 12 bits << 8 | minor high bits << 20
+  uint64_t size = 0;  // bytes; a directory: its number of entries; a symlink: its target's length
+  uint64_t blocks = 0;       // 512-byte blocks really held
   Time atime, mtime, ctime;  // reading does not move atime (as noatime); create and setattr do
   ZoneId zone = 0;
 };
@@ -66,8 +68,16 @@ struct Caller {
 
 // Fields to set; empty ones stay.
 struct SetAttr {
-  enum Bits : uint32_t { kMode = 1, kUid = 2, kGid = 4, kSize = 8, kAtime = 16, kMtime = 32, kCtime = 64,
-                         kKillSuidgid = 128 };
+  enum Bits : uint32_t {
+    kMode = 1,
+    kUid = 2,
+    kGid = 4,
+    kSize = 8,
+    kAtime = 16,
+    kMtime = 32,
+    kCtime = 64,
+    kKillSuidgid = 128
+  };
   uint32_t valid = 0;  // of Bits
   uint16_t mode = 0;
   uint32_t uid = 0, gid = 0;
@@ -79,16 +89,16 @@ struct Dirent {
   Ino ino;
   Type type;
   std::string_view name;  // any bytes but NUL and '/'; 1..255; valid inside the visitor call only
-  uint64_t cookie;        // resume after this entry; 256 ≤ cookie < 2^63 - 256, stable while names come and go
+  uint64_t cookie;  // resume after this entry; 256 ≤ cookie < 2^63 - 256, stable while names come and go
 };
 
 // What a sandbox may hold at most; each limit answers its own errno.
 struct Budget {
-  uint64_t bytes = uint64_t{4} << 30;  // file content, in whole pages: ENOSPC
-  uint64_t inodes = 4'000'000;         // ENOSPC
-  uint64_t name_bytes = uint64_t{1} << 30;   // names and symlink targets: ENOSPC
+  uint64_t bytes = uint64_t{4} << 30;         // file content, in whole pages: ENOSPC
+  uint64_t inodes = 4'000'000;                // ENOSPC
+  uint64_t name_bytes = uint64_t{1} << 30;    // names and symlink targets: ENOSPC
   uint64_t xattr_bytes = uint64_t{64} << 20;  // ENOSPC
-  uint64_t handles = 65'536;           // ENFILE; open files, counted by the doors
+  uint64_t handles = 65'536;                  // ENFILE; open files, counted by the doors
 };
 
 // `bytes` are the pages really held, those included that only snapshots still hold. `handles` is 0 here.

@@ -44,11 +44,11 @@ View::~View() = default;
 const InodeTable& Inspect::inodes(const View& view) {
   return view.root_->inodes;
 }
-uint64_t Inspect::snapshot_id(const View& view) {
-  return view.root_->snapshot_id;
+uint64_t Inspect::serial(const View& view) {
+  return view.root_->serial;
 }
-const void* Inspect::tree(const View& view) {
-  return view.root_->tree;
+const Heap* Inspect::heap(const View& view) {
+  return view.root_->tree->nodes.heap().get();
 }
 
 Expected<Attr> View::getattr(Ino ino) const {
@@ -106,6 +106,22 @@ Expected<uint64_t> View::lseek(Ino ino, uint64_t offset, int whence) const {
   const auto page = File::next_data(*inode, offset >> kPageBits);
   if (!page || *page << kPageBits >= inode->size) return err(ENXIO);
   return std::max(offset, *page << kPageBits);
+}
+
+Expected<std::span<const std::byte>> View::getxattr(Ino ino, std::string_view name) const {
+  TRY_ASSIGN(const Inode* inode, get(root_->inodes, ino));
+  TRY(check_xattr_name(name));
+  const Xattr* xattr = Xattrs::find(inode->xattrs, name);
+  if (xattr == nullptr) return err(ENODATA);
+  return xattr->value();
+}
+
+Expected<void> View::listxattr(Ino ino, const std::function<bool(std::string_view)>& visit) const {
+  TRY_ASSIGN(const Inode* inode, get(root_->inodes, ino));
+  for (const Xattr* xattr : Xattrs::all(inode->xattrs)) {
+    if (!visit(xattr->name())) break;
+  }
+  return {};
 }
 
 }  // namespace turnbox::fs

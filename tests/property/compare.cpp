@@ -90,6 +90,21 @@ std::string compare_file(const View& view, const State& state, Ino ino) {
   return inode.size == 0 ? "" : compare_seeks(view, state, ino);
 }
 
+std::string compare_xattrs(const View& view, const State& state, Ino ino) {
+  std::map<std::string, std::string> listed;
+  std::string last;
+  bool sorted = true;
+  (void)view.listxattr(ino, [&](std::string_view name) {
+    sorted = sorted && last < name;
+    last = name;
+    const auto value = view.getxattr(ino, name);
+    if (value) listed[last] = {reinterpret_cast<const char*>(value->data()), value->size()};
+    return true;
+  });
+  if (!sorted) return at(ino, "order of xattrs");
+  return listed == state.inodes.at(ino).xattrs ? "" : at(ino, "xattrs");
+}
+
 }  // namespace
 
 std::string read_all(const View& view, Ino ino, uint64_t offset, size_t size) {
@@ -121,7 +136,8 @@ std::string difference(const View& view, const State& state) {
     const auto attr = view.getattr(ino);
     if (!attr) return at(ino, "is not there");
     if (const auto wrong = difference(*attr, state.attr(ino)); !wrong.empty()) return at(ino, wrong);
-    std::string wrong;
+    std::string wrong = compare_xattrs(view, state, ino);
+    if (!wrong.empty()) return wrong;
     if (inode.attr.type == Type::directory) wrong = compare_dir(view, state, ino);
     if (inode.attr.type == Type::regular) wrong = compare_file(view, state, ino);
     if (inode.attr.type == Type::symlink) {

@@ -37,7 +37,7 @@ Attr State::attr(Ino ino) const {
     default:
       attr.size = inode.size;
   }
-  attr.blocks = inode.pages.size() * (kPage / 512);
+  attr.blocks = (inode.pages.size() + inode.reserved.size()) * (kPage / 512);
   return attr;
 }
 
@@ -97,7 +97,9 @@ void Model::touch(Ino dir) {
 }
 
 void Model::forget(Ino ino) {
-  state_.name_bytes -= state_.inodes.at(ino).target.size();
+  const Inode& inode = state_.inodes.at(ino);
+  state_.name_bytes -= inode.target.size();
+  for (const auto& [name, value] : inode.xattrs) state_.xattr_bytes -= name.size() + value.size();
   state_.inodes.erase(ino);
 }
 
@@ -162,10 +164,11 @@ int Model::link(Ino ino, Ino dir, const std::string& name, const Caller& caller)
   if (parent.entries.contains(name)) return EEXIST;
   if (inode.attr.zone != parent.attr.zone) return EXDEV;
   if (const int wrong = may_change(inode, caller)) return wrong;
-  if (inode.attr.nlink == 0) return ENOENT;
+  if (inode.attr.nlink == 0 && !inode.linkable) return ENOENT;
   if (state_.name_bytes + name.size() > budget_.name_bytes) return ENOSPC;
   parent.entries[name] = ino;
   ++inode.attr.nlink;
+  inode.linkable = false;
   inode.attr.ctime = now_;
   state_.name_bytes += name.size();
   touch(dir);
@@ -205,8 +208,9 @@ int Model::rmdir(Ino dir, const std::string& name, const Caller& caller) {
 }
 
 int Model::rename(Ino from, const std::string& old_name, Ino to, const std::string& new_name, uint32_t flags,
-                  const Caller& caller) {
-  if (flags > 2) return EINVAL;
+                  const Caller& caller, Ino number) {
+  const bool no_replace = (flags & 1) != 0, exchange = (flags & 2) != 0, whiteout = (flags & 4) != 0;
+  if (flags > 7 || (exchange && flags != 2)) return EINVAL;
   if (const int wrong = place(from, old_name, caller)) return wrong;
   if (const int wrong = place(to, new_name, caller)) return wrong;
   Inode& source = state_.inodes.at(from);
@@ -220,13 +224,13 @@ int Model::rename(Ino from, const std::string& old_name, Ino to, const std::stri
   if (there) {
     if (const int wrong = may_change(state_.inodes.at(target), caller)) return wrong;
   }
-  if (there && flags == 1) return EEXIST;
-  if (!there && flags == 2) return ENOENT;
+  if (there && no_replace) return EEXIST;
+  if (!there && exchange) return ENOENT;
   const bool moved_dir = is_dir(state_.inodes.at(moved));
   if (moved_dir && below(to, moved)) return EINVAL;
   const bool target_dir = there && is_dir(state_.inodes.at(target));
   if (there && target != moved) {
-    if (flags == 2) {
+    if (exchange) {
       if (target_dir && below(from, target)) return EINVAL;
     } else {
       if (moved_dir && !target_dir) return ENOTDIR;
@@ -234,11 +238,12 @@ int Model::rename(Ino from, const std::string& old_name, Ino to, const std::stri
       if (target_dir && !state_.inodes.at(target).entries.empty()) return ENOTEMPTY;
     }
   }
-  if (!there && new_name.size() > old_name.size() &&
-      state_.name_bytes + new_name.size() - old_name.size() > budget_.name_bytes) {
+  const uint64_t less = whiteout ? 0 : old_name.size();
+  if (!there && new_name.size() > less && state_.name_bytes + new_name.size() - less > budget_.name_bytes) {
     return ENOSPC;
   }
   if (there && target == moved) return 0;
+  if (whiteout && state_.inodes.size() + 1 > budget_.inodes) return ENOSPC;
 
   const auto adopt = [this](Ino ino, Ino old_dir, Ino new_dir) {
     Inode& inode = state_.inodes.at(ino);
@@ -248,19 +253,33 @@ int Model::rename(Ino from, const std::string& old_name, Ino to, const std::stri
     --state_.inodes.at(old_dir).attr.nlink;
     ++state_.inodes.at(new_dir).attr.nlink;
   };
-  if (flags == 2) {
+  if (exchange) {
     source.entries[old_name] = target;
     adopt(target, to, from);
   } else {
     source.entries.erase(old_name);
     state_.name_bytes -= old_name.size();
+    if (whiteout) {
+      Inode made;
+      made.attr = {.type = Type::character,
+                   .nlink = 1,
+                   .uid = caller.uid,
+                   .gid = (source.attr.mode & 02000) != 0 ? source.attr.gid : caller.gid,
+                   .atime = now_,
+                   .mtime = now_,
+                   .ctime = now_,
+                   .zone = source.attr.zone};
+      source.entries[old_name] = number;
+      state_.inodes[number] = made;
+      state_.name_bytes += old_name.size();
+    }
     if (!there) state_.name_bytes += new_name.size();
   }
   destination.entries[new_name] = moved;
   adopt(moved, from, to);
   touch(from);
   touch(to);
-  if (there && flags != 2) {
+  if (there && !exchange) {
     if (target_dir) --destination.attr.nlink;
     drop(target);
   }
@@ -280,14 +299,18 @@ int Model::setattr(Ino ino, const SetAttr& set, const Caller& caller) {
   }
   if (set.valid == 0) return 0;
   if (!is_dir(inode) && has(SetAttr::kUid | SetAttr::kGid | SetAttr::kKillSuidgid)) {
-    inode.attr.mode = killed(inode.attr.mode);
+    kill_privileges(inode);
   }
   if (has(SetAttr::kMode)) inode.attr.mode = set.mode;
   if (has(SetAttr::kUid)) inode.attr.uid = set.uid;
   if (has(SetAttr::kGid)) inode.attr.gid = set.gid;
   if (has(SetAttr::kSize)) {
     inode.attr.mtime = now_;
+    const bool grows = set.size > inode.size;
     inode.size = set.size;
+    if (!grows)
+      inode.reserved.erase(inode.reserved.lower_bound(set.size / kPage + (set.size % kPage != 0)),
+                           inode.reserved.end());
     inode.pages.erase(inode.pages.lower_bound(set.size / kPage + (set.size % kPage != 0)), inode.pages.end());
     const auto last = inode.pages.find(set.size / kPage);
     if (last != inode.pages.end())
@@ -308,18 +331,31 @@ int Model::write(Ino ino, uint64_t offset, const std::string& bytes, bool kill, 
   if (const int wrong = may_change(inode, caller)) return wrong;
   if (offset + bytes.size() > (uint64_t{1} << 63) - 1) return EFBIG;
   if (bytes.empty()) return 0;
+  put(inode, offset, bytes);
+  if (kill) kill_privileges(inode);
+  inode.attr.mtime = inode.attr.ctime = now_;
+  return 0;
+}
+
+void Model::put(Inode& inode, uint64_t offset, const std::string& bytes) {
   for (size_t i = 0; i < bytes.size();) {
     const uint64_t at = offset + i;
     const size_t piece = std::min(kPage - at % kPage, bytes.size() - i);
     std::string& page = inode.pages[at / kPage];
+    inode.reserved.erase(at / kPage);
     page.resize(kPage);
     page.replace(at % kPage, piece, bytes, i, piece);
     i += piece;
   }
   inode.size = std::max<uint64_t>(inode.size, offset + bytes.size());
-  if (kill) inode.attr.mode = killed(inode.attr.mode);
-  inode.attr.mtime = inode.attr.ctime = now_;
-  return 0;
+}
+
+void Model::kill_privileges(Inode& inode) {
+  inode.attr.mode = killed(inode.attr.mode);
+  const auto found = inode.xattrs.find("security.capability");
+  if (found == inode.xattrs.end()) return;
+  state_.xattr_bytes -= found->first.size() + found->second.size();
+  inode.xattrs.erase(found);
 }
 
 }  // namespace turnbox::fs::plain

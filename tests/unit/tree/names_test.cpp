@@ -112,6 +112,46 @@ BOOST_AUTO_TEST_CASE(what_is_held_outlives_its_last_name) {
   BOOST_TEST(tree.usage().bytes == 0u);
 }
 
+BOOST_AUTO_TEST_CASE(an_unnamed_file_lives_while_it_is_held_or_gets_a_name) {
+  const Attr made = tree.create_unnamed(root, 0640, guest).value();
+  BOOST_TEST(made.nlink == 0u);
+  BOOST_TEST(made.mode == 0640);
+  BOOST_TEST(made.uid == 1000u);
+  BOOST_TEST(names(tree, root).empty());
+  write(made.ino, 0, "content");
+  BOOST_TEST(error_of(tree.link(made.ino, root, "named", guest)) == 0);
+  BOOST_TEST(tree.getattr(made.ino)->nlink == 1u);
+  tree.unhold(made.ino);
+  BOOST_TEST(read(tree, tree.lookup(root, "named")->ino) == "content");
+
+  const Ino gone = tree.create_unnamed(root, 0640, guest).value().ino;
+  BOOST_TEST(tree.usage().inodes == 3u);
+  tree.unhold(gone);
+  BOOST_TEST(error_of(tree.getattr(gone)) == ENOENT);
+  BOOST_TEST(tree.usage().inodes == 2u);
+
+  tree.hold(made.ino);  // a name that was lost is not given again
+  BOOST_TEST(error_of(tree.unlink(root, "named", guest)) == 0);
+  BOOST_TEST(error_of(tree.link(made.ino, root, "again", guest)) == ENOENT);
+  BOOST_TEST(error_of(tree.create_unnamed(made.ino, 0600, guest)) == ENOTDIR);
+  tree.unhold(made.ino);
+  BOOST_TEST(tree.usage().inodes == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(special_files_and_sockets_are_data) {
+  for (const Type type : {Type::character, Type::block, Type::fifo, Type::socket}) {
+    const std::string name = "n" + std::to_string(static_cast<int>(type));
+    const Attr made = tree.create(root, name, {.type = type, .mode = 0600, .rdev = 0x12345}, guest).value();
+    const bool device = type == Type::character || type == Type::block;
+    BOOST_TEST((made.type == type));
+    BOOST_TEST(made.rdev == (device ? 0x12345u : 0u));
+    BOOST_TEST(made.blocks == 0u);
+    BOOST_TEST(error_of(tree.setattr(made.ino, {.valid = SetAttr::kSize, .size = 1}, guest)) == EINVAL);
+    BOOST_TEST(error_of(tree.link(made.ino, root, name + "-link", guest)) == 0);
+    BOOST_TEST(error_of(tree.unlink(root, name, guest)) == 0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(inode_numbers_are_never_used_again) {
   const Ino first = file(root, "f");
   BOOST_REQUIRE(tree.unlink(root, "f", guest));
@@ -134,6 +174,9 @@ BOOST_AUTO_TEST_CASE(inodes_and_name_bytes_end_in_enospc_without_effect) {
   BOOST_TEST(error_of(small.tree.create(small.root, "6", {.mode = 0644}, small.guest)) == ENOSPC);
   BOOST_TEST(names(small.tree, small.root) == (std::vector<std::string>{"1234", "5"}),
              boost::test_tools::per_element());
+  BOOST_TEST(error_of(small.tree.create_unnamed(small.root, 0600, small.guest)) == ENOSPC);
+  BOOST_TEST(error_of(small.tree.rename(small.root, "1234", small.root, "n", Tree::kWhiteout, small.guest)) ==
+             ENOSPC);
   BOOST_TEST(small.tree.usage().name_bytes == 5u);
   BOOST_REQUIRE(small.tree.unlink(small.root, "5", small.guest));
   small.file(small.root, "6");

@@ -75,8 +75,35 @@ BOOST_AUTO_TEST_CASE(flags) {
   BOOST_TEST(error_of(tree.rename(root, "f", root, "h", Tree::kExchange, guest)) == ENOENT);
   BOOST_TEST(error_of(tree.rename(root, "f", root, "h", Tree::kNoReplace | Tree::kExchange, guest)) ==
              EINVAL);
-  BOOST_TEST(error_of(tree.rename(root, "f", root, "h", 4, guest)) == EINVAL);  // RENAME_WHITEOUT
+  BOOST_TEST(error_of(tree.rename(root, "f", root, "h", Tree::kWhiteout | Tree::kExchange, guest)) == EINVAL);
+  BOOST_TEST(error_of(tree.rename(root, "f", root, "h", 8, guest)) == EINVAL);
   BOOST_REQUIRE(tree.rename(root, "f", root, "h", Tree::kNoReplace, guest));
+}
+
+BOOST_AUTO_TEST_CASE(a_whiteout_stands_at_the_old_name) {
+  const Ino a = dir(root, "a"), b = dir(root, "b"), sub = dir(a, "sub"), f = file(a, "f");
+  file(b, "over");
+  const auto is_whiteout = [&](const char* name) {
+    const Attr attr = tree.lookup(a, name).value();
+    return attr.type == Type::character && attr.rdev == 0 && attr.mode == 0 && attr.nlink == 1 &&
+           attr.uid == 1000;
+  };
+  const uint64_t names_before = tree.usage().name_bytes, inodes_before = tree.usage().inodes;
+  BOOST_TEST(error_of(tree.rename(a, "f", b, "g", Tree::kWhiteout, guest)) == 0);
+  BOOST_TEST(is_whiteout("f"));
+  BOOST_TEST(tree.lookup(b, "g")->ino == f);
+  BOOST_TEST(error_of(tree.rename(a, "sub", b, "sub", Tree::kWhiteout | Tree::kNoReplace, guest)) == 0);
+  BOOST_TEST(is_whiteout("sub"));
+  BOOST_TEST(tree.lookup(b, "sub")->ino == sub);
+  BOOST_TEST(tree.getattr(a)->nlink == 2u);
+  BOOST_TEST(tree.usage().name_bytes == names_before + 4);
+  BOOST_TEST(tree.usage().inodes == inodes_before + 2);
+  BOOST_TEST(error_of(tree.rename(b, "g", b, "over", Tree::kWhiteout, guest)) == 0);
+  BOOST_TEST(tree.lookup(b, "over")->ino == f);
+  BOOST_TEST(tree.usage().inodes == inodes_before + 2);  // one more, and the one that was replaced is gone
+  BOOST_TEST(error_of(tree.rename(a, "f", a, "moved", Tree::kWhiteout, guest)) == 0);  // a whiteout itself
+  BOOST_TEST(is_whiteout("f"));
+  BOOST_TEST(is_whiteout("moved"));
 }
 
 BOOST_AUTO_TEST_CASE(exchange_of_a_file_and_a_directory_between_directories) {
