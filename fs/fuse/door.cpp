@@ -108,6 +108,8 @@ void Door::Session::serve() {
     if (size == -EINTR) continue;
     if (size == -EAGAIN) break;
     if (size <= 0) return end();  // 0: the mount is gone
+    const std::span request(static_cast<const char*>(buffer_.mem), static_cast<size_t>(size));
+    if (server_.serve_tmpfile(fuse_session_fd(session_.get()), request)) continue;
     fuse_session_process_buf(session_.get(), &buffer_);
     if (fuse_session_exited(session_.get()) != 0) return end();
   }

@@ -1,6 +1,7 @@
 // Content: opened, read, written, sought in.
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -8,6 +9,11 @@
 #include "vmm/sys/result.h"
 
 namespace turnbox::fuse {
+
+namespace {
+constexpr uint64_t kMostCopied = uint64_t{1}
+                                 << 30;  // at once: its answer has 32 bits, and others wait meanwhile
+}
 
 // Where nobody else changes anything, ENOSYS tells the kernel to open and close without asking, and to keep
 // what it read. Life time is by lookup count either way: the kernel forgets no node that is open.
@@ -60,6 +66,32 @@ Server::Done Server::write(fuse_req_t req, fuse_ino_t number, const char* bytes,
   };
   TRY(tree->write(ino, static_cast<uint64_t>(offset), size, fill, false, caller(req)));
   fuse_reply_write(req, size);
+  return {};
+}
+
+// Who may keep suid and sgid the kernel says by SETATTR, here as for a write.
+Server::Done Server::allocate(fuse_req_t req, fuse_ino_t number, int mode, off_t offset, off_t size,
+                              fuse_file_info*) {
+  TRY_ASSIGN(fs::Tree * tree, writable());
+  TRY_ASSIGN(const fs::Ino ino, node(number));
+  if (offset < 0 || size <= 0) return fs::err(EINVAL);
+  TRY(tree->allocate(ino, static_cast<uint64_t>(offset), static_cast<uint64_t>(size),
+                     static_cast<uint32_t>(mode), caller(req)));
+  fuse_reply_err(req, 0);
+  return {};
+}
+
+Server::Done Server::copy_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info*,
+                                fuse_ino_t to, off_t to_offset, fuse_file_info*, size_t size, int flags) {
+  TRY_ASSIGN(fs::Tree * tree, writable());
+  if (flags != 0 || from_offset < 0 || to_offset < 0) return fs::err(EINVAL);
+  TRY_ASSIGN(const fs::Ino source, node(from));
+  TRY_ASSIGN(const fs::Ino target, node(to));
+  TRY_ASSIGN(
+      const uint64_t copied,
+      tree->copy_range(source, static_cast<uint64_t>(from_offset), target, static_cast<uint64_t>(to_offset),
+                       std::min<uint64_t>(size, kMostCopied), false, caller(req)));
+  fuse_reply_write(req, copied);
   return {};
 }
 

@@ -70,9 +70,15 @@ constexpr fuse_lowlevel_ops kOperations{
     .opendir = kReplies<&Server::opendir>,
     .readdir = kReplies<&Server::readdir>,
     .statfs = kReplies<&Server::statfs>,
+    .setxattr = kReplies<&Server::setxattr>,
+    .getxattr = kReplies<&Server::getxattr>,
+    .listxattr = kReplies<&Server::listxattr>,
+    .removexattr = kReplies<&Server::removexattr>,
     .create = kReplies<&Server::create>,
     .forget_multi = &Plain<&Server::forget_multi>::call,
+    .fallocate = kReplies<&Server::allocate>,
     .readdirplus = kReplies<&Server::readdirplus>,
+    .copy_file_range = kReplies<&Server::copy_range>,
     .lseek = kReplies<&Server::lseek>,
 };
 

@@ -12,6 +12,8 @@
 #include "fs/fuse/low_level.h"
 #include "fs/tree/tree.h"
 
+struct fuse_in_header;
+
 namespace turnbox::fuse {
 
 class Server {
@@ -51,6 +53,16 @@ class Server {
   Done write(fuse_req_t req, fuse_ino_t node, const char* bytes, size_t size, off_t offset,
              fuse_file_info* file);
   Done lseek(fuse_req_t req, fuse_ino_t node, off_t offset, int whence, fuse_file_info* file);
+  Done allocate(fuse_req_t req, fuse_ino_t node, int mode, off_t offset, off_t size, fuse_file_info* file);
+  Done copy_range(fuse_req_t req, fuse_ino_t from, off_t from_offset, fuse_file_info* from_file,
+                  fuse_ino_t to, off_t to_offset, fuse_file_info* to_file, size_t size, int flags);
+  // xattr_ops.cpp
+  Done getxattr(fuse_req_t req, fuse_ino_t node, const char* name, size_t room);
+  Done listxattr(fuse_req_t req, fuse_ino_t node, size_t room);
+  Done setxattr(fuse_req_t req, fuse_ino_t node, const char* name, const char* value, size_t size, int flags);
+  Done removexattr(fuse_req_t req, fuse_ino_t node, const char* name);
+  // tmpfile_op.cpp: answers the request if it is an O_TMPFILE; else false, and libfuse is to have it.
+  bool serve_tmpfile(int device, std::span<const char> request);
   // dir_ops.cpp
   Done opendir(fuse_req_t req, fuse_ino_t node, fuse_file_info* file);
   Done readdir(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* file);
@@ -78,6 +90,8 @@ class Server {
   // name_ops.cpp
   Done reply_entry(fuse_req_t req, const fs::Attr& attr);
   Done make(fuse_req_t req, fuse_ino_t parent, const char* name, const fs::Tree::NewNode& node);
+  // tmpfile_op.cpp
+  fs::Expected<fs::Attr> make_unnamed(const fuse_in_header& head, std::span<const char> args);
   // dir_ops.cpp
   Done list(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, bool plus);
 

@@ -20,6 +20,7 @@ constexpr uint64_t kWorkspaceFlags = kCommonFlags | FUSE_WRITEBACK_CACHE | FUSE_
 // The host moves /turn/<thread>, so links are not cached; opens are sent, and truncate with one message.
 constexpr uint64_t kTurnFlags = kCommonFlags | FUSE_ATOMIC_O_TRUNC;
 
+constexpr unsigned kReclaimUs = 500;
 constexpr uint16_t kMaxBackground = 64;  // read-ahead and writeback requests that the guest keeps in flight
 
 }  // namespace
@@ -89,6 +90,7 @@ fs::Expected<void> Server::syncfs(const Request&, Reply&) {
 }
 
 fs::Expected<void> Server::statfs(const Request&, Reply& reply) {
+  (void)tree_.reclaim(kReclaimUs);  // what was just let go is free when df asks
   const fs::Budget& budget = tree_.budget();
   const fs::Usage usage = tree_.usage();
   const uint64_t free_blocks = (budget.bytes - std::min(budget.bytes, usage.bytes)) / kPageSize;

@@ -66,6 +66,21 @@ BOOST_AUTO_TEST_CASE(handle_opened_for_one_direction_does_not_serve_the_other) {
   BOOST_TEST(peer.create(outputs(), "direction-2", O_ACCMODE).error == EINVAL);
 }
 
+BOOST_AUTO_TEST_CASE(seek_knows_data_and_hole_only) {
+  const FuseReply made = peer.create(outputs(), "seek");
+  const uint64_t file = node_of(made), handle = open_of(made).fh;
+  peer.write(file, handle, 8192, "tail");
+  const auto seek = [&](uint64_t offset, uint32_t whence) {
+    return peer.call(FUSE_LSEEK, file,
+                     pack(fuse_lseek_in{.fh = handle, .offset = offset, .whence = whence, .padding = 0}));
+  };
+  for (const uint32_t whence : {0U, 1U, 2U, 5U, 0x80000003U, UINT32_MAX}) BOOST_TEST(seek(0, whence).error == EINVAL);
+  BOOST_TEST(seek(0, 3).as<fuse_lseek_out>().offset == 8192U);
+  BOOST_TEST(seek(0, 4).as<fuse_lseek_out>().offset == 0U);
+  BOOST_TEST(seek(9000, 3).error == ENXIO);
+  BOOST_TEST(seek(~uint64_t{0}, 3).error == ENXIO);
+}
+
 BOOST_AUTO_TEST_CASE(second_release_is_harmless_and_the_number_is_not_used_again) {
   const FuseReply made = peer.create(outputs(), "release");
   const uint64_t file = node_of(made);
