@@ -1,5 +1,5 @@
-// Gives back what released snapshots and discarded directories held, in steps between which the devices are
-// served.
+// Gives back what released snapshots, discarded directories and removed files held, in steps between which the devices
+// are served.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -14,7 +14,10 @@ class Reclaimer {
   static constexpr unsigned kStepUs = 250;  // each of two steps a round: half a millisecond at most
 
   Reclaimer(boost::asio::io_context& io, fs::Tree& tree, turn::Sweeper& sweeper)
-      : io_(io), tree_(tree), sweeper_(sweeper) {}
+      : io_(io), tree_(tree), sweeper_(sweeper) {
+    tree_.on_garbage([this] { poke(); });
+  }
+  ~Reclaimer() { tree_.on_garbage({}); }
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 

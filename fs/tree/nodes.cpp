@@ -206,8 +206,9 @@ void Nodes::take_apart_one() {
   discard(node);
 }
 
-void Nodes::reclaim_some() {
+void Nodes::settle() {
   for (unsigned i = 0; i < kSomeNodes && heap_->dead != nullptr; ++i) take_apart_one();
+  tell_garbage();
 }
 
 bool Nodes::reclaim(unsigned budget_us) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -28,6 +29,7 @@ struct Heap {
   uint64_t snapshots = 0;    // taken so far, of all trees
   Xattr* outside = nullptr;  // attributes whose value stands outside of the slabs: a list, for the end
   uint64_t outside_bytes = 0;
+  std::function<void()> garbage;  // told when a verb left dead nodes; may be empty
 
   Heap() = default;
   ~Heap();
@@ -82,8 +84,12 @@ class Nodes {
 
   // Takes dead nodes apart until none is left or `budget_us` have passed; true while some are left.
   bool reclaim(unsigned budget_us);
-  // A bounded number of them, for the end of a verb.
-  void reclaim_some();
+  // A bounded number of them, for the end of a verb; says so where some are left.
+  void settle();
+  void tell_garbage() {
+    if (has_dead() && heap_->garbage) heap_->garbage();
+  }
+  void on_garbage(std::function<void()> garbage) { heap_->garbage = std::move(garbage); }
   bool has_dead() const { return heap_->dead != nullptr; }
 
   PagePool& pages() { return heap_->pages; }

@@ -46,6 +46,7 @@ void Tree::drop(Root& root) {
   TURNBOX_ASSERT(std::this_thread::get_id() == state.owner);
   if (root.inodes.root != nullptr) state.nodes.release(root.inodes.root);
   --state.snapshots_live;
+  state.nodes.tell_garbage();
 }
 
 bool Tree::reclaim(unsigned budget_us) {
@@ -88,6 +89,10 @@ bool Tree::State::free_unnamed(unsigned budget_us) {
     }
   } while (Clock::now() < end);
   return true;
+}
+
+void Tree::on_garbage(std::function<void()> garbage) {
+  state_->nodes.on_garbage(std::move(garbage));
 }
 
 }  // namespace turnbox::fs

@@ -94,7 +94,7 @@ struct Tree::State {
   }
   bool free_unnamed(unsigned budget_us);  // what a fork has of its snapshot; true while there may be more
   void settle() {
-    if (nodes.has_dead()) nodes.reclaim_some();
+    if (nodes.has_dead()) nodes.settle();
   }  // at the end of every changing verb
 };
 

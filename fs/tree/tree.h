@@ -140,6 +140,9 @@ class Tree : public View {
   // Frees what released snapshots alone held, for at most `budget_us` microseconds; true while there is more
   // to free.
   bool reclaim(unsigned budget_us);
+  // Called by a verb that left something to reclaim (a large file's last name, say): reclaim() should follow, from the
+  // loop. The callee changes nothing in the tree.
+  void on_garbage(std::function<void()> garbage);
 
   // A second live tree that begins as the snapshot and shares every node and page with it: O(1), however
   // large it is. Inode numbers, zones and their states (as they are now), budget and clock are this tree's;

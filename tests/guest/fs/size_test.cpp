@@ -161,6 +161,21 @@ BOOST_AUTO_TEST_CASE(suid_and_sgid_go_when_the_guest_says_so) {
   BOOST_TEST((peer.getattr(file).as<fuse_attr_out>().attr.mode & 07777) == 0755U);
 }
 
+BOOST_AUTO_TEST_CASE(what_was_removed_is_free_within_a_few_looks) {
+  const auto free_blocks = [&] { return peer.call(FUSE_STATFS, kRoot, {}).as<fuse_statfs_out>().st.bfree; };
+  const uint64_t before = free_blocks();
+  const uint64_t file = node_of(peer.create(dir, "large"));
+  const std::string piece(1 << 20, 'x');
+  for (uint64_t at = 0; at < 16; ++at) peer.write(file, 0, at << 20, piece);
+  BOOST_TEST(free_blocks() == before - (16 << 8));
+  BOOST_TEST(peer.unlink(dir, "large").error == 0);
+  BOOST_TEST(free_blocks() == before - (16 << 8));  // the guest may still have it open
+  peer.forget(file, 1);
+  uint64_t now = 0;
+  for (int look = 0; look < 50 && now != before; ++look) now = free_blocks();  // each frees for half a millisecond
+  BOOST_TEST(now == before);
+}
+
 BOOST_AUTO_TEST_CASE(budget_stands_in_statfs) {
   const auto before = peer.call(FUSE_STATFS, kRoot, {}).as<fuse_statfs_out>().st;
   const uint64_t file = node_of(peer.create(dir, "a"));

@@ -60,6 +60,23 @@ BOOST_AUTO_TEST_CASE(release_goes_in_steps) {
   BOOST_TEST(tree.memory().node_bytes < 1024u);
 }
 
+BOOST_AUTO_TEST_CASE(a_verb_says_when_it_left_something_to_reclaim) {
+  int told = 0;
+  tree.on_garbage([&] { ++told; });
+  file(root, "small", "x");
+  BOOST_REQUIRE(tree.unlink(root, "small", guest));
+  BOOST_TEST(told == 0);
+  const uint64_t before = tree.usage().bytes;
+  file(root, "large", std::string(8 << 20, 'x'));
+  BOOST_TEST(told == 0);
+  BOOST_REQUIRE(tree.unlink(root, "large", guest));
+  BOOST_TEST(told == 1);
+  while (tree.reclaim(1000)) {
+  }
+  BOOST_TEST(tree.usage().bytes == before);
+  tree.on_garbage({});
+}
+
 BOOST_AUTO_TEST_CASE(a_moved_token_is_released_once) {
   Snapshot a = tree.snapshot();
   Snapshot b = std::move(a);
