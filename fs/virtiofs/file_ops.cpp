@@ -115,6 +115,30 @@ fs::Expected<void> Server::create(const Request& request, Reply& reply) {
   return reply.put_value(opened);
 }
 
+// O_TMPFILE. The kernel sends "/" for a name, which means nothing. Whether link() may name the file is its
+// affair.
+fs::Expected<void> Server::tmpfile(const Request& request, Reply& reply) {
+  const auto in = request.arg<fuse_create_in>();
+  const uint32_t type = in.mode & S_IFMT;
+  if ((type != 0 && type != S_IFREG) || !writes(in.flags) || (in.flags & O_ACCMODE) == O_ACCMODE)
+    return fs::err(EINVAL);
+  if (!session_.has_room() || (is_turn() && !session_.has_handle_room())) return fs::err(ENFILE);
+  TRY_ASSIGN(const fs::Attr attr,
+             tree_.create_unnamed(request.ino, static_cast<uint16_t>(in.mode & 07777), request.caller()));
+  const auto answer = [&]() -> fs::Expected<void> {
+    fuse_open_out opened{};
+    opened.open_flags = FOPEN_KEEP_CACHE;
+    if (is_turn()) {
+      TRY_ASSIGN(opened, open_handle(attr, in.flags));
+    }
+    TRY(put_entry(attr, request.ino, reply));
+    return reply.put_value(opened);
+  };
+  const auto done = answer();
+  tree_.unhold(attr.ino);  // the session holds it now
+  return done;
+}
+
 fs::Expected<void> Server::read(const Request& request, Reply& reply) {
   const auto in = request.arg<fuse_read_in>();
   if (in.size > kMaxIo || in.size > reply.room()) return malformed(EINVAL, request.head, "size of a read");

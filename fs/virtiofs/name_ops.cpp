@@ -119,8 +119,12 @@ fs::Expected<void> Server::rename2(const Request& request, Reply&) {
       return move(request, in.newdir, fs::Tree::kNoReplace);
     case RENAME_EXCHANGE:
       return move(request, in.newdir, fs::Tree::kExchange);
+    case RENAME_WHITEOUT:
+      return move(request, in.newdir, fs::Tree::kWhiteout);
+    case RENAME_WHITEOUT | RENAME_NOREPLACE:
+      return move(request, in.newdir, fs::Tree::kWhiteout | fs::Tree::kNoReplace);
     default:
-      return fs::err(EINVAL);  // RENAME_WHITEOUT, both at once, unknown bits
+      return fs::err(EINVAL);  // an exchange with anything else, unknown bits
   }
 }
 

@@ -17,6 +17,8 @@ constexpr auto kNone = Tail::nothing;
 constexpr auto kName = Tail::name;
 constexpr auto kNames = Tail::two_names;
 constexpr auto kTarget = Tail::name_and_target;
+constexpr auto kXattr = Tail::xattr;
+constexpr auto kValue = Tail::xattr_and_bytes;
 constexpr auto kBytes = Tail::bytes;
 constexpr auto kUnread = Tail::unread;
 constexpr auto kAlways = Answer::always;
@@ -54,6 +56,13 @@ constexpr auto kTable = std::to_array<Opcode>({
     {FUSE_READDIR,     "op_readdir",     kBoth, true,  40, kNone,   kAlways, 0,      &Server::readdir},
     {FUSE_READDIRPLUS, "op_readdirplus", kWork, true,  40, kNone,   kAlways, 0,      &Server::readdirplus},
     {FUSE_RELEASEDIR,  "op_releasedir",  kTurn, true,  24, kNone,   kAlways, 0,      &Server::releasedir},
+    {FUSE_SETXATTR,    "op_setxattr",    kBoth, true,  8,  kValue,  kAlways, 0,      &Server::setxattr},
+    {FUSE_GETXATTR,    "op_getxattr",    kBoth, true,  8,  kXattr,  kAlways, 0,      &Server::getxattr},
+    {FUSE_LISTXATTR,   "op_listxattr",   kBoth, true,  8,  kNone,   kAlways, 0,      &Server::listxattr},
+    {FUSE_REMOVEXATTR, "op_removexattr", kBoth, true,  0,  kXattr,  kAlways, 0,      &Server::removexattr},
+    {FUSE_FALLOCATE,   "op_fallocate",   kBoth, true,  32, kNone,   kAlways, 0,      &Server::fallocate},
+    {FUSE_COPY_FILE_RANGE, "op_copy_file_range", kBoth, true, 56, kNone, kAlways, 8, &Server::copy_file_range},
+    {FUSE_TMPFILE,     "op_tmpfile",     kBoth, true,  16, kUnread, kAlways, kEntry + kOpen, &Server::tmpfile},
     {FUSE_STATFS,      "op_statfs",      kBoth, true,  0,  kNone,   kAlways, sizeof(fuse_statfs_out), &Server::statfs},
     {FUSE_SYNCFS,      "op_syncfs",      kBoth, true,  8,  kNone,   kAlways, 0,      &Server::syncfs},
     {FUSE_INIT,        "op_init",        kBoth, false, 16, kUnread, kAlways, sizeof(fuse_init_out), &Server::init},
@@ -63,26 +72,19 @@ constexpr auto kTable = std::to_array<Opcode>({
     {FUSE_NOTIFY_REPLY,"op_notify_reply",kBoth, false, 0,  kUnread, kNever,  0,      &Server::ignore},
 
     // Not served: each of these the kernel asks once, then does without (FLUSH, FSYNC: there is nothing to flush to)
-    // or does itself (locks, ACCESS under default_permissions, COPY_FILE_RANGE).
+    // or does itself (locks, ACCESS under default_permissions).
     {FUSE_FLUSH,       "op_flush",       kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_FSYNC,       "op_fsync",       kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_FSYNCDIR,    "op_fsyncdir",    kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_ACCESS,      "op_access",      kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_SETXATTR,    "op_setxattr",    kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_GETXATTR,    "op_getxattr",    kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_LISTXATTR,   "op_listxattr",   kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_REMOVEXATTR, "op_removexattr", kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_GETLK,       "op_getlk",       kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_SETLK,       "op_setlk",       kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_SETLKW,      "op_setlkw",      kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_BMAP,        "op_bmap",        kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_IOCTL,       "op_ioctl",       kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_POLL,        "op_poll",        kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_FALLOCATE,   "op_fallocate",   kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_COPY_FILE_RANGE, "op_copy_file_range", kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_SETUPMAPPING,  "op_setupmapping",  kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
     {FUSE_REMOVEMAPPING, "op_removemapping", kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
-    {FUSE_TMPFILE,     "op_tmpfile",     kNowhere, false, 0, kUnread, kAlways, 0, nullptr},
 });
 // clang-format on
 

@@ -18,6 +18,8 @@ enum class Tail : uint8_t {
   name,             // one name
   two_names,        // RENAME
   name_and_target,  // SYMLINK
+  xattr,            // the name of an extended attribute
+  xattr_and_bytes,  // SETXATTR: the value is left in guest memory
   bytes,            // left in guest memory for the handler: WRITE, BATCH_FORGET
   unread,           // anything, ignored: INIT of a newer kernel, what answers ENOSYS
 };

@@ -33,6 +33,13 @@ fs::Expected<void> take_names(Tail tail, std::string_view text, std::array<std::
   return {};
 }
 
+// The name of an attribute ends inside the bytes that were copied, or is too long.
+fs::Expected<void> check_attribute(std::string_view name) {
+  if (name.empty()) return fs::err(EINVAL);
+  if (name.size() > kMaxName) return fs::err(ERANGE);
+  return {};
+}
+
 }  // namespace
 
 fs::Expected<void> check_name(std::string_view name) {
@@ -65,12 +72,27 @@ fs::Expected<Request> decode(const Opcode& op, const fuse_in_header& head, vhost
       if (reader.remaining() > kMaxArgs) return fs::err(ENAMETOOLONG);
       copy = reader.remaining();
       break;
+    case Tail::xattr:
+    case Tail::xattr_and_bytes:
+      if (reader.remaining() < op.args) return fs::err(EINVAL);
+      copy = std::min(reader.remaining(), op.args + kMaxName + 1);
+      break;
   }
+  const vhost::ChainReader whole = reader;
   if (!reader.read(std::span(buffer).first(copy))) return fs::err(EINVAL);
   request.args = std::span(buffer).first(copy);
   request.rest = reader;
   if (op.tail == Tail::name || op.tail == Tail::two_names || op.tail == Tail::name_and_target) {
     TRY(take_names(op.tail, sys::as_text(request.args.subspan(op.args)), request.names));
+  }
+  if (op.tail == Tail::xattr || op.tail == Tail::xattr_and_bytes) {
+    std::string_view text = sys::as_text(request.args.subspan(op.args));
+    if (text.size() > kMaxName && text.find('\0') == text.npos) return fs::err(ERANGE);
+    TRY_ASSIGN(request.names[0], take_string(text));
+    TRY(check_attribute(request.names[0]));
+    request.rest = whole;
+    TURNBOX_ASSERT(request.rest.skip(op.args + request.names[0].size() + 1));
+    if (op.tail == Tail::xattr && request.rest.remaining() > 0) return fs::err(EINVAL);
   }
   return request;
 }

@@ -16,10 +16,11 @@ namespace turnbox::virtiofs {
 
 struct Request {
   fuse_in_header head;
-  std::span<const std::byte> args;        // the fixed arguments, at least as many bytes as the table says
-  std::array<std::string_view, 2> names;  // checked names; the second of SYMLINK is its target
-  vhost::ChainReader rest;                // the bytes behind them, still in guest memory: data only
-  fs::Ino ino = fs::kNoIno;               // of head.nodeid, for rows that need a node
+  std::span<const std::byte> args;  // the fixed arguments, at least as many bytes as the table says
+  std::array<std::string_view, 2>
+      names;                 // checked names; the second of SYMLINK is its target; or an attribute's
+  vhost::ChainReader rest;   // the bytes behind them, still in guest memory: data only
+  fs::Ino ino = fs::kNoIno;  // of head.nodeid, for rows that need a node
 
   template <typename T>
   T arg() const {

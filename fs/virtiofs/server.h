@@ -1,8 +1,8 @@
 // The FUSE server of one device: checks a request by its row of the opcode table, runs its handler, counts.
 //
-// Private to fs/virtiofs. Handlers stand by subject: session_ops, name_ops, attr_ops, file_ops, dir_ops
-// (.cpp). A handler gets a checked request and a reply with room for its fixed part; it returns an errno, or
-// puts the body.
+// Private to fs/virtiofs. Handlers stand by subject: session_ops, name_ops, attr_ops, xattr_ops, file_ops,
+// range_ops, dir_ops (.cpp). A handler gets a checked request and a reply with room for its fixed part; it
+// returns an errno, or puts the body.
 #pragma once
 
 #include <array>
@@ -60,6 +60,15 @@ class Server {
   fs::Expected<void> write(const Request& request, Reply& reply);
   fs::Expected<void> lseek(const Request& request, Reply& reply);
   fs::Expected<void> release(const Request& request, Reply& reply);
+  fs::Expected<void> tmpfile(const Request& request, Reply& reply);
+  // range_ops.cpp
+  fs::Expected<void> fallocate(const Request& request, Reply& reply);
+  fs::Expected<void> copy_file_range(const Request& request, Reply& reply);
+  // xattr_ops.cpp
+  fs::Expected<void> setxattr(const Request& request, Reply& reply);
+  fs::Expected<void> getxattr(const Request& request, Reply& reply);
+  fs::Expected<void> listxattr(const Request& request, Reply& reply);
+  fs::Expected<void> removexattr(const Request& request, Reply& reply);
   // dir_ops.cpp
   fs::Expected<void> opendir(const Request& request, Reply& reply);
   fs::Expected<void> readdir(const Request& request, Reply& reply);
@@ -97,6 +106,12 @@ class Server {
   fs::Expected<fs::Attr> create_or_find(const Request& request, const fuse_create_in& in);
   fs::Expected<size_t> append_to_log(const Request& request, const fuse_write_in& in);
 
+  // range_ops.cpp: the content of a file may be changed through this handle.
+  fs::Expected<void> check_target(fs::Ino ino, uint64_t number);
+
+  // xattr_ops.cpp: the answer to a question for `bytes`, or for their length.
+  fs::Expected<void> put_sized(const Request& request, std::span<const std::byte> bytes, Reply& reply);
+
   // dir_ops.cpp
   fs::Expected<void> list(const Request& request, bool plus, Reply& reply);
 
@@ -108,7 +123,7 @@ class Server {
   sys::LogLimit log_;
   ArgBuffer args_{};
   std::vector<std::span<const std::byte>> spans_;  // of one READ
-  std::vector<std::byte> line_;                    // of one write to a log
+  std::vector<std::byte> line_;                    // of one write to a log; a value, or names, of attributes
 };
 
 }  // namespace turnbox::virtiofs

@@ -40,6 +40,8 @@ static_assert(sizeof(fuse_setattr_in) == 88 && sizeof(fuse_read_in) == 40 && siz
 static_assert(sizeof(fuse_create_in) == 16 && sizeof(fuse_open_out) == 16 && sizeof(fuse_release_in) == 24);
 static_assert(sizeof(fuse_kstatfs) == 80 && sizeof(fuse_rename2_in) == 16 && sizeof(fuse_lseek_in) == 24);
 static_assert(sizeof(fuse_mknod_in) == 16 && sizeof(fuse_getattr_in) == 16 && sizeof(fuse_forget_one) == 16);
+static_assert(sizeof(fuse_fallocate_in) == 32 && sizeof(fuse_copy_file_range_in) == 56);
+static_assert(sizeof(fuse_getxattr_in) == 8 && sizeof(fuse_getxattr_out) == 8);
 static_assert(offsetof(fuse_dirent, name) == 24);
 
 }  // namespace turnbox::virtiofs

@@ -77,12 +77,34 @@ BOOST_AUTO_TEST_CASE(rename_takes_only_flags_that_make_sense) {
   };
   BOOST_TEST(rename2(RENAME_NOREPLACE) == EEXIST);
   BOOST_TEST(rename2(RENAME_NOREPLACE | RENAME_EXCHANGE) == EINVAL);
-  BOOST_TEST(rename2(RENAME_WHITEOUT) == EINVAL);
+  BOOST_TEST(rename2(RENAME_WHITEOUT | RENAME_EXCHANGE) == EINVAL);
+  BOOST_TEST(rename2(RENAME_WHITEOUT | RENAME_NOREPLACE) == EEXIST);
   BOOST_TEST(rename2(8) == EINVAL);
   BOOST_TEST(rename2(UINT32_MAX) == EINVAL);
   const uint64_t a = node_of(peer.lookup(dir, "a"));
   BOOST_TEST(rename2(RENAME_EXCHANGE) == 0);
   BOOST_TEST(node_of(peer.lookup(dir, "b")) == a);
+}
+
+BOOST_AUTO_TEST_CASE(whiteout_leaves_a_character_device_0_0) {
+  const uint64_t file = node_of(peer.create(dir, "a"));
+  BOOST_TEST(peer.rename(dir, "a", dir, "b", RENAME_WHITEOUT).error == 0);
+  BOOST_TEST(node_of(peer.lookup(dir, "b")) == file);
+  const auto left = peer.lookup(dir, "a").as<fuse_entry_out>().attr;
+  BOOST_TEST(left.mode == S_IFCHR);
+  BOOST_TEST(left.rdev == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(every_special_file_is_made_as_data_and_a_directory_is_not_one) {
+  for (const uint32_t type : {S_IFREG, S_IFCHR, S_IFBLK, S_IFIFO, S_IFSOCK}) {
+    const fuse_mknod_in in{.mode = type | 0640, .rdev = 0, .umask = 0, .padding = 0};
+    const FuseReply made = peer.call(FUSE_MKNOD, dir, pack(in, "n" + std::to_string(type)));
+    BOOST_TEST(made.as<fuse_entry_out>().attr.mode == (type | 0640));
+  }
+  for (const uint32_t type : {uint32_t{S_IFDIR}, uint32_t{S_IFLNK}, uint32_t{S_IFMT}}) {
+    const fuse_mknod_in in{.mode = type | 0640, .rdev = 0, .umask = 0, .padding = 0};
+    BOOST_TEST(peer.call(FUSE_MKNOD, dir, pack(in, "not")).error == EINVAL);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(directory_does_not_move_into_itself) {
