@@ -187,7 +187,7 @@ class Attributes(place.PlaceTest):
         for _ in range(16):
             os.write(fd, b"b" * (1 << 20))
         os.close(fd)
-        after = os.statvfs(self.dir)
+        after = os.statvfs(self.dir)  # behind a close, which writes back
         self.assertEqual((before.f_bfree - after.f_bfree) * after.f_frsize, 16 << 20)
         self.assertEqual(before.f_ffree - after.f_ffree, 1)
         self.assertEqual(os.stat(self.path("big")).st_blocks * 512, 16 << 20)
