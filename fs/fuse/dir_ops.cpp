@@ -60,10 +60,7 @@ class Server::Listing {
 };
 
 Server::Done Server::opendir(fuse_req_t req, fuse_ino_t number, fuse_file_info* file) {
-  if (options_.lasting) return fs::err(ENOSYS);  // as open
-  TRY(node(number));
-  fuse_reply_open(req, file);
-  return {};
+  return open(req, number, file);
 }
 
 Server::Done Server::list(fuse_req_t req, fuse_ino_t number, size_t size, off_t offset, bool plus) {

@@ -8,8 +8,9 @@
 // Invariants:
 //  1. A door without `write` answers EROFS to every verb that would change something, before it looks at the
 //  tree.
-//  2. What a door of a live tree told the kernel of is held in the tree until the kernel forgets it or the
-//  door closes.
+//  2. What the kernel has is held in the tree until it gives it back or the door closes: by a door that
+//  writes, whatever it told of; by one that only looks at a live tree, what is open. A look alone keeps
+//  nothing that the guest removes, and takes nothing of its budget.
 //  3. One wake-up serves a bounded number of requests: other doors and the guest wait no longer than that.
 //  4. No exception of ours passes libfuse, and no call of libfuse blocks.
 #pragma once

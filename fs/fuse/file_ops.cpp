@@ -16,12 +16,20 @@ constexpr uint64_t kMostCopied = uint64_t{1}
 }
 
 // Where nobody else changes anything, ENOSYS tells the kernel to open and close without asking, and to keep
-// what it read. Life time is by lookup count either way: the kernel forgets no node that is open.
+// what it read; life time is by lookup count then, since it forgets no node that is open.
 Server::Done Server::open(fuse_req_t req, fuse_ino_t number, fuse_file_info* file) {
   if (options_.lasting) return fs::err(ENOSYS);
-  TRY(node(number));
+  TRY_ASSIGN(const fs::Ino ino, node(number));
   if ((file->flags & O_ACCMODE) != O_RDONLY) TRY(writable());
-  fuse_reply_open(req, file);
+  file->fh = ino;  // the root's node may mean another inode when it is closed
+  opened_.remember(ino);
+  if (fuse_reply_open(req, file) == -ENOENT) opened_.forget(ino, 1);
+  return {};
+}
+
+Server::Done Server::release(fuse_req_t req, fuse_ino_t, fuse_file_info* file) {
+  opened_.forget(file->fh, 1);
+  fuse_reply_err(req, 0);
   return {};
 }
 
@@ -37,8 +45,13 @@ Server::Done Server::create(fuse_req_t req, fuse_ino_t parent, const char* name,
           caller(req)));
   const fuse_entry_param entry = entry_of(attr);
   file->keep_cache = options_.lasting ? 1U : 0U;
+  file->fh = attr.ino;
   lookups_.remember(attr.ino);
-  if (fuse_reply_create(req, &entry, file) == -ENOENT) lookups_.forget(attr.ino, 1);
+  opened_.remember(attr.ino);
+  if (fuse_reply_create(req, &entry, file) == -ENOENT) {
+    lookups_.forget(attr.ino, 1);
+    opened_.forget(attr.ino, 1);
+  }
   return {};
 }
 

@@ -1,6 +1,4 @@
-// How often the kernel was told of each node of a live tree, which holds the inode for as long.
-//
-// Of a snapshot nothing can go away, so there is nothing to count.
+// How often the kernel has each inode of a live tree (by lookups, or open), which is held for as long.
 #pragma once
 
 #include <unordered_map>
@@ -11,7 +9,7 @@ namespace turnbox::fuse {
 
 class Lookups {
  public:
-  explicit Lookups(fs::Tree* tree) : tree_(tree) {}  // null: a snapshot's
+  explicit Lookups(fs::Tree* tree) : tree_(tree) {}  // null: there is nothing to hold, nor to count
   ~Lookups() { end(); }
   Lookups(const Lookups&) = delete;
   Lookups& operator=(const Lookups&) = delete;

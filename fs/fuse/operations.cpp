@@ -48,8 +48,7 @@ void init(void* server, fuse_conn_info* connection) noexcept {
 }
 
 // What has no row the kernel does by itself or does without, after it was told ENOSYS once: FLUSH, FSYNC and
-// FSYNCDIR (there is nothing to flush to), ACCESS (default_permissions), locks, RELEASE and RELEASEDIR (no
-// state).
+// FSYNCDIR (there is nothing to flush to), ACCESS (default_permissions), locks.
 constexpr fuse_lowlevel_ops kOperations{
     .init = init,
     .lookup = kReplies<&Server::lookup>,
@@ -67,8 +66,10 @@ constexpr fuse_lowlevel_ops kOperations{
     .open = kReplies<&Server::open>,
     .read = kReplies<&Server::read>,
     .write = kReplies<&Server::write>,
+    .release = kReplies<&Server::release>,
     .opendir = kReplies<&Server::opendir>,
     .readdir = kReplies<&Server::readdir>,
+    .releasedir = kReplies<&Server::release>,
     .statfs = kReplies<&Server::statfs>,
     .setxattr = kReplies<&Server::setxattr>,
     .getxattr = kReplies<&Server::getxattr>,

@@ -7,14 +7,18 @@
 namespace turnbox::fuse {
 
 Server::Server(Options options)
-    : options_(std::move(options)), lookups_(options_.snapshot == nullptr ? &options_.tree : nullptr) {
+    : options_(std::move(options)),
+      lookups_(options_.write ? &options_.tree : nullptr),
+      opened_(options_.lasting ? nullptr : &options_.tree) {
   TURNBOX_ASSERT(options_.root && (options_.snapshot == nullptr || !options_.write));
 }
 
 fs::Expected<fs::Ino> Server::node(fuse_ino_t number) const {
   const fs::Ino ino = number == FUSE_ROOT_ID ? options_.root() : number;
-  TRY(reachable(ino));
-  return ino;
+  const auto there = reachable(ino);
+  if (there) return ino;
+  // The kernel knows a node that went meanwhile: told so, it looks its path up again.
+  return fs::err(there.error() == fs::Errno{ENOENT} ? ESTALE : static_cast<int>(there.error()));
 }
 
 fs::Expected<void> Server::reachable(fs::Ino ino) const {

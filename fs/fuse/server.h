@@ -21,7 +21,10 @@ class Server {
   explicit Server(Options options);
 
   static const fuse_lowlevel_ops& operations();
-  void end_session() { lookups_.end(); }
+  void end_session() {
+    lookups_.end();
+    opened_.end();
+  }
   const Options& options() const { return options_; }
   uint64_t requests() const { return requests_; }
 
@@ -48,6 +51,7 @@ class Server {
   Done readlink(fuse_req_t req, fuse_ino_t node);
   // file_ops.cpp
   Done open(fuse_req_t req, fuse_ino_t node, fuse_file_info* file);
+  Done release(fuse_req_t req, fuse_ino_t node, fuse_file_info* file);
   Done create(fuse_req_t req, fuse_ino_t parent, const char* name, mode_t mode, fuse_file_info* file);
   Done read(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, fuse_file_info* file);
   Done write(fuse_req_t req, fuse_ino_t node, const char* bytes, size_t size, off_t offset,
@@ -96,7 +100,7 @@ class Server {
   Done list(fuse_req_t req, fuse_ino_t node, size_t size, off_t offset, bool plus);
 
   const Options options_;
-  Lookups lookups_;
+  Lookups lookups_, opened_;
   uint64_t requests_ = 0;
   std::vector<std::span<const std::byte>> spans_;  // of one READ
   std::vector<iovec> parts_;

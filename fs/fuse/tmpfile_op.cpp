@@ -62,6 +62,8 @@ bool Server::serve_tmpfile(int device, std::span<const char> request) {
   if (attr) {
     lookups_.remember(attr->ino);
     options_.tree.unhold(attr->ino);  // it was made held, for whoever made it
+    opened_.remember(attr->ino);
+    made.open.fh = attr->ino;
     made.entry.nodeid = attr->ino;
     made.entry.entry_valid = made.entry.attr_valid = static_cast<uint64_t>(timeout());
     made.entry.attr = to_wire(stat_of(*attr));
@@ -72,7 +74,10 @@ bool Server::serve_tmpfile(int device, std::span<const char> request) {
   }
   const std::array<iovec, 2> parts{{{&out, sizeof out}, {&made, sizeof made}}};
   const bool told = ::writev(device, parts.data(), attr ? 2 : 1) >= 0;
-  if (attr && !told && errno == ENOENT) lookups_.forget(attr->ino, 1);  // the caller was interrupted
+  if (attr && !told && errno == ENOENT) {  // the caller was interrupted
+    lookups_.forget(attr->ino, 1);
+    opened_.forget(attr->ino, 1);
+  }
   return true;
 }
 

@@ -50,8 +50,9 @@ class MountTest(BootTest):
         return err.decode()
 
     def start_sandbox(self, script):
-        """A run that says a line when it is ready and ends when its input does; and its demand."""
-        run = start("run", "--quiet", "--", "sh", "-c", script + "; echo ready; cat", stdin=subprocess.PIPE)
+        """A run that says a line when it is ready, then does what each line of its input says; and its demand."""
+        loop = '; echo ready; while read -r line; do eval "$line"; sync; echo done; done'
+        run = start("run", "--quiet", "--", "sh", "-c", script + loop, stdin=subprocess.PIPE)
         self.addCleanup(self.close, run)
         self.assertEqual(run.stdout.readline(), b"ready\n")
         [directory] = support.sandbox_dirs()
@@ -76,10 +77,28 @@ class Live(MountTest):
         run.communicate(timeout=support.BOOT)
         self.assertEqual(run.returncode, 0)
 
+    def do(self, run, line):
+        run.stdin.write(line.encode() + b"\n")
+        run.stdin.flush()
+        self.assertEqual(run.stdout.readline(), b"done\n")
+
     def test_a_live_mount_follows_the_guest(self):
         run, demand = self.start_sandbox("true")
         command = self.mount(demand, self.dir)
         self.assertEqual(os.listdir(self.dir), [])
+        self.do(run, "echo one >file; mkdir dir")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["dir", "file"])
+        with open(f"{self.dir}/file", "rb") as held:
+            self.assertEqual(held.read(), b"one\n")
+            self.do(run, "echo two >>file; mv dir moved")
+            self.assertEqual(held.read(), b"two\n")
+            self.assertEqual(os.path.getsize(f"{self.dir}/file"), 8)
+            self.do(run, "rm file; echo other >file")
+            held.seek(0)
+            self.assertEqual(held.read(), b"one\ntwo\n", "what is open stays")
+        with open(f"{self.dir}/file", "rb") as anew:
+            self.assertEqual(anew.read(), b"other\n")
+        self.assertEqual(sorted(os.listdir(self.dir)), ["file", "moved"])
         refused = turnbox("mount", demand, self.dir, "--write")
         self.assertEqual(refused.returncode, 2)
         self.assertIn(b"fork", refused.stderr)
