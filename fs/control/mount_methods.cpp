@@ -21,10 +21,7 @@ Result<fuse::Options> Methods::shown(const std::string& of, bool write) {
                      "only the guest writes a live workspace; make a fork and mount that");
   }
   what.lasting = true;
-  if (write) {
-    what.served = [&reclaimer = world_.reclaimer] { reclaimer.poke(); };
-    return what;
-  }
+  if (write) return what;
   const auto give_back = [&owner = world_.tree, &reclaimer = world_.reclaimer](fs::Snapshot* held) {
     owner.release(std::move(*held));
     delete held;

@@ -102,7 +102,6 @@ void Door::Session::wait() {
 }
 
 void Door::Session::serve() {
-  if (server_.options().served) server_.options().served();
   for (unsigned i = 0; i < kRound; ++i) {
     const int size = fuse_session_receive_buf(session_.get(), &buffer_);
     if (size == -EINTR) continue;

@@ -29,11 +29,10 @@ struct Options {
   fs::Tree& tree;                          // outlives the door; whose budget statfs tells
   const fs::Snapshot* snapshot = nullptr;  // what is shown, or nothing: the tree as it stands
   std::shared_ptr<const void> keep = {};   // lives as long as the door: the lease of the snapshot, the fork
-  std::function<fs::Ino()> root;      // the directory that is shown as node 1; of a live tree it may move
-  bool write = false;                 // never with a snapshot
-  bool lasting = false;               // nobody but this door changes what is shown: the kernel may keep it
-  std::function<void()> served = {};  // at each wake-up: what is let go can be freed soon
-  std::string name;                   // for log lines: «mount 3»
+  std::function<fs::Ino()> root;  // the directory that is shown as node 1; of a live tree it may move
+  bool write = false;             // never with a snapshot
+  bool lasting = false;           // nobody but this door changes what is shown: the kernel may keep it
+  std::string name;               // for log lines: «mount 3»
 };
 
 class Server;

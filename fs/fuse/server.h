@@ -25,7 +25,6 @@ class Server {
     lookups_.end();
     opened_.end();
   }
-  const Options& options() const { return options_; }
   uint64_t requests() const { return requests_; }
 
   using Done = fs::Expected<void>;
