@@ -130,9 +130,8 @@ class Content(place.PlaceTest):
             with self.assertRaises(OSError) as past:
                 os.lseek(fd, 201 * PAGE, os.SEEK_DATA)
             self.assertEqual(past.exception.errno, errno.ENXIO)
-        os.fsync(fd)
-        self.assertEqual(os.fstat(fd).st_blocks, 2 * PAGE // 512)
-        os.close(fd)
+        os.close(fd)  # a guest's kernel counts blocks anew behind a close
+        self.assertEqual(os.stat(name).st_blocks, 2 * PAGE // 512)
 
     def test_what_another_process_has_not_closed_is_copied_whole(self):
         self.needs("cp")
@@ -191,6 +190,7 @@ class Content(place.PlaceTest):
 
         fallocate(0, 0, 10 * PAGE)
         self.assertEqual(os.fstat(fd).st_size, 10 * PAGE)
+        os.close(os.dup(fd))  # a guest's kernel counts blocks anew behind a close
         self.assertEqual(os.fstat(fd).st_blocks, 10 * PAGE // 512)
         fallocate(1, 10 * PAGE, 10 * PAGE)  # KEEP_SIZE
         self.assertEqual(os.fstat(fd).st_size, 10 * PAGE)
