@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(an_unmount_from_outside_is_told) {
   const uint64_t number = mounted.client().mount_attach("workspace", false, mount.device()).value();
   mount.close_device();
   BOOST_TEST(error_of([&] { return ::access((other.path() + "/none").c_str(), F_OK); }) == ENOENT);
-  BOOST_TEST(::umount2(other.path().c_str(), 0) == 0);
+  sys::FuseMount::unmount(mount.dir(), mount.number());  // as umount or fusermount3 -u would
   BOOST_TEST(wait_gone(mounted.client()) == std::vector<uint64_t>{number}, boost::test_tools::per_element());
   BOOST_TEST(!mounted.client().mount_detach(number));
 }

@@ -102,6 +102,11 @@ Result<Fd> mount_by_helper(const std::string& dir, bool write) {
     return fail(ErrorKind::refused,
                 "mounting needs root or fusermount3; install the package fuse3, or run as root");
   }
+  if (::access("/dev/fuse", R_OK | W_OK) < 0) {
+    return fail(ErrorKind::refused,
+                "this user may not open /dev/fuse, which fusermount3 needs as well; run as root, or "
+                "have it opened to this user (Debian's mode is 0666)");
+  }
   TRY_ASSIGN(auto sockets, socket_pair(SOCK_STREAM));
   const std::string options =
       std::string(write ? "rw" : "ro") + ",nosuid,nodev,default_permissions,fsname=turnbox,subtype=turnbox";
