@@ -69,11 +69,15 @@ std::string escaped(const std::string& path) {
   return out;
 }
 
+tl::unexpected<Error> no_device() {
+  return fail(ErrorKind::not_found,
+              "this host has no /dev/fuse; load the kernel's fuse module (modprobe fuse)");
+}
+
 Result<Fd> mount_as_root(const std::string& dir, bool write) {
   Fd device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
   if (!device && (errno == ENOENT || errno == ENODEV || errno == ENXIO)) {
-    return fail(ErrorKind::not_found,
-                "this host has no /dev/fuse; load the kernel's fuse module (modprobe fuse)");
+    return no_device();
   }
   if (!device) return fail_errno("cannot open /dev/fuse");
   const std::string options = "fd=" + std::to_string(device.get()) +
@@ -102,6 +106,7 @@ Result<Fd> mount_by_helper(const std::string& dir, bool write) {
     return fail(ErrorKind::refused,
                 "mounting needs root or fusermount3; install the package fuse3, or run as root");
   }
+  if (::access("/dev/fuse", F_OK) < 0) return no_device();
   if (::access("/dev/fuse", R_OK | W_OK) < 0) {
     return fail(ErrorKind::refused,
                 "this user may not open /dev/fuse, which fusermount3 needs as well; run as root, or "
