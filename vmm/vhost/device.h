@@ -4,6 +4,7 @@
 // neither sockets nor rings. All calls come from the one thread that runs the back end's event loop.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 
@@ -32,6 +33,12 @@ class Device {
   // May stop earlier (a receive queue with nothing to send); then only a kick or the device itself brings it
   // back.
   virtual void serve(unsigned index, Queue& queue) = 0;
+
+  // How long an empty ring of this queue is watched for its next entry before the guest has to kick for it:
+  // at most so long, less where watching has not paid (watch.h). 0 where entries do not follow each other.
+  virtual std::chrono::microseconds patience(unsigned index) const {
+    return (void)index, std::chrono::microseconds(0);
+  }
 
   // The queue started (ring addresses, kick and enable are there) or stopped. `queue` stays valid until
   // stopped(). Inside stopped() the memory is still mapped: push back what is held, for a chain that is

@@ -37,7 +37,9 @@ sys::Status make_usable(int fd, bool may_be_pipe) {
 
 Ring::Ring(boost::asio::io_context& io, Device& device, unsigned index, Counters& counters,
            Vring::OnFault on_fault)
-    : io_(io), device_(device), index_(index), vring_(counters, std::move(on_fault)) {}
+    : io_(io), device_(device), index_(index), vring_(counters, std::move(on_fault)) {
+  vring_.set_patience(device.patience(index));
+}
 
 sys::Status Ring::set_size(uint32_t size) {
   if (running()) return sys::fail(ErrorKind::protocol, "the ring is running");

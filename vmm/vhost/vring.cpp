@@ -73,6 +73,7 @@ void Vring::begin_round() {
   in_round_ = true;
   round_chains_ = 0;
   round_bytes_ = 0;
+  watch_.begin_round();
 }
 
 bool Vring::end_round() {
@@ -83,7 +84,7 @@ bool Vring::end_round() {
 }
 
 bool Vring::round_over() const {
-  return in_round_ && (round_chains_ >= kRoundChains || round_bytes_ >= kRoundBytes);
+  return in_round_ && (round_chains_ >= kRoundChains || round_bytes_ >= kRoundBytes || watch_.over());
 }
 
 // True when there is an entry to take. An index that ran ahead of the ring is a breach.
@@ -95,6 +96,14 @@ bool Vring::load_avail() {
     return false;
   }
   return seen_avail_ != next_avail_;
+}
+
+// A guest that waits for what was just done sends its next request soon: to see it come costs neither side a
+// wake-up. The guest is told of what is done first, else it would wait for us.
+bool Vring::watch_avail() {
+  if (!in_round_ || broken() || !watch_.worth_it()) return false;
+  flush();
+  return watch_.until([this] { return load_avail() || broken(); }) && !broken();
 }
 
 // Asks for a kick at the next entry, then looks again: the guest may have added one just before it could see
@@ -115,7 +124,7 @@ void Vring::spare_kicks() {
 }
 
 std::optional<uint16_t> Vring::take_head() {
-  if (!load_avail()) {
+  if (!load_avail() && !watch_avail()) {
     if (broken() || !ask_for_kick()) return std::nullopt;
     spare_kicks();
   }

@@ -25,6 +25,7 @@
 #include "vmm/vhost/counters.h"
 #include "vmm/vhost/memory.h"
 #include "vmm/vhost/queue.h"
+#include "vmm/vhost/watch.h"
 
 namespace turnbox::vhost {
 
@@ -58,6 +59,9 @@ class Vring final : public Queue {
   void stop();
   bool running() const { return memory_ != nullptr; }
 
+  // How long an empty ring is watched inside a round.
+  void set_patience(std::chrono::nanoseconds most) { watch_ = Watch(most); }
+
   void begin_round();
   // Notifies; true when the round ended for its share of work and the ring has to be served again.
   bool end_round();
@@ -89,6 +93,7 @@ class Vring final : public Queue {
   };
 
   bool load_avail();
+  bool watch_avail();
   std::optional<uint16_t> take_head();
   const char* walk(uint16_t head, Walk& walk);
   const char* walk_indirect(const Desc& table, Walk& walk);
@@ -117,6 +122,7 @@ class Vring final : public Queue {
   bool first_flush_ = true;
   std::vector<bool> in_flight_;
 
+  Watch watch_;
   bool in_round_ = false;
   unsigned round_chains_ = 0;
   uint64_t round_bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "vmm/vhost/vring.h"
 
 #include <boost/test/unit_test.hpp>
+#include <thread>
 
 #include "tests/support/fake_ring.h"
 
@@ -291,6 +292,47 @@ BOOST_AUTO_TEST_CASE(interrupts_can_be_refused) {
     BOOST_TEST(interrupted() == wanted);
     driver.take_used();
   }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+BOOST_FIXTURE_TEST_SUITE(watched_ring, Driven)
+
+BOOST_AUTO_TEST_CASE(the_guest_is_told_of_what_is_done_before_the_ring_is_watched) {
+  ring.set_patience(std::chrono::seconds(10));
+  start();
+  driver.set_used_event(0);
+  add();
+  ring.begin_round();
+  ring.push(std::move(*ring.pop()), 0);
+  bool heard = false;
+  std::thread guest_thread([&] {
+    heard = support::signalled(driver.call_fd(), support::kDeadline);
+    add();
+  });
+  const auto next = ring.pop();  // sees what the other thread adds once it was told
+  guest_thread.join();
+  BOOST_TEST(heard);
+  BOOST_TEST(next.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_watched_ring_asks_for_a_kick_when_nothing_comes) {
+  ring.set_patience(std::chrono::microseconds(5));
+  start();
+  ring.begin_round();
+  BOOST_TEST(!ring.pop().has_value());
+  add();
+  BOOST_TEST(driver.kick_wanted());
+}
+
+BOOST_AUTO_TEST_CASE(an_index_that_runs_ahead_while_the_ring_is_watched_breaks_it) {
+  ring.set_patience(std::chrono::seconds(10));
+  start();
+  ring.begin_round();
+  std::thread guest_thread([this] { driver.set_avail_idx(kSize + 1); });
+  BOOST_TEST(!ring.pop().has_value());
+  guest_thread.join();
+  BOOST_TEST(ring.broken());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
