@@ -88,6 +88,8 @@ sys::Status serve(const Options& options) {
   TRY_ASSIGN(turn::Workspace workspace, turn::Workspace::make(tree, sweeper, host_zone));
   TRY_ASSIGN(turn::Turns turns, turn::Turns::make(tree, events, sweeper, host_zone));
   turn::Snapshots snapshots(tree, [&] { reclaimer.poke(); });
+  turn::Versions versions(tree, workspace, snapshots, wall_clock,
+                          [&](std::shared_ptr<turn::Fork> fork) { reclaimer.poke(std::move(fork)); });
   control::Hasher hasher(io), operators_hasher(io);
 
   control::Server* server = nullptr;
@@ -121,6 +123,7 @@ sys::Status serve(const Options& options) {
                             .turns = turns,
                             .events = events,
                             .snapshots = snapshots,
+                            .versions = versions,
                             .hasher = hasher,
                             .operators_hasher = operators_hasher,
                             .reclaimer = reclaimer,

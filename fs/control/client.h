@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fs/control/entry_list.h"
 #include "fs/control/protocol.h"
 #include "vmm/sys/digest.h"
 #include "vmm/sys/fd.h"
@@ -75,6 +76,13 @@ struct ChangeRow {
   std::string path;  // raw bytes, relative to the workspace
 };
 
+struct Version {
+  std::string name;
+  bool fork = false;
+  SnapshotId snapshot = 0;  // of a fork: the one it began as
+  int64_t made_sec = 0;
+};
+
 struct Changes {
   uint64_t added = 0, changed = 0, removed = 0;
   std::vector<ChangeRow> rows;  // sorted by path
@@ -112,13 +120,28 @@ class Client {
   sys::Result<Changes> diff(SnapshotId from, SnapshotId to);
   sys::Status release(SnapshotId snapshot);
   sys::Result<std::string> events(std::string_view turn);  // the log's bytes
+
+  // Versions (client_versions.cpp). `of`: `workspace`, `@NAME`, or `snapshot:N`. An unnamed snapshot goes
+  // with this connection.
+  sys::Result<SnapshotId> snapshot_take(std::string_view of, std::string_view name = {});
+  sys::Result<std::vector<Version>> versions();
+  sys::Status snapshot_fork(SnapshotId snapshot, std::string_view name);
+  sys::Status drop(std::string_view name);
+  sys::Result<uint64_t> workspace_restore(std::string_view of);  // gives the new epoch
+  // A directory's entries, in no order; one entry without a name where the path is no directory. Follows no
+  // symlink.
+  sys::Result<std::vector<ListedEntry>> list(std::string_view of, std::string_view path);
+  // A file's bytes, or a symlink's target, in pieces.
+  sys::Status read(std::string_view of, std::string_view path,
+                   const std::function<sys::Status(sys::ByteSpan)>& sink);
+
   // A mount of a version (`workspace`), made by the caller, whose /dev/fuse descriptor is lent for the call.
   sys::Result<uint64_t> mount_attach(std::string_view of, bool write, int device);
   sys::Status mount_detach(uint64_t mount);
   sys::Result<boost::json::object> stats();
 
-  // What went away since the last call: devices (`workspace`, `turn`) whose front end did, and mounts by number. Reads
-  // what is there without waiting; kind unavailable once fsd ended.
+  // What went away since the last call: devices (`workspace`, `turn`) whose front end did, and mounts by
+  // number. Reads what is there without waiting; kind unavailable once fsd ended.
   sys::Result<std::vector<std::string>> take_gone();
   sys::Result<std::vector<uint64_t>> take_gone_mounts();
 

@@ -18,6 +18,7 @@
 #include "fs/control/reclaimer.h"
 #include "fs/turn/snapshots.h"
 #include "fs/turn/turns.h"
+#include "fs/turn/versions.h"
 #include "fs/turn/workspace.h"
 #include "vmm/sys/sandbox.h"
 
@@ -54,6 +55,7 @@ struct World {
   turn::Turns& turns;
   turn::Events& events;
   turn::Snapshots& snapshots;
+  turn::Versions& versions;
   Hasher& hasher;            // the owner's
   Hasher& operators_hasher;  // so that no operator's question waits before, or ends, one of the owner's
   Reclaimer& reclaimer;
@@ -98,6 +100,13 @@ class Methods {
   void snapshot_diff(Call& call, const Reply& reply);
   sys::Result<Answer> snapshot_release(Call& call);
   sys::Result<Answer> events_read(Call& call);
+  sys::Result<Answer> snapshot_take(Call& call);
+  sys::Result<Answer> snapshot_list(Call& call);
+  sys::Result<Answer> snapshot_fork(Call& call);
+  sys::Result<Answer> snapshot_drop(Call& call);
+  sys::Result<Answer> workspace_restore(Call& call);
+  sys::Result<Answer> tree_list(Call& call);
+  sys::Result<Answer> tree_read(Call& call);
   sys::Result<Answer> mount_attach(Call& call);
   sys::Result<Answer> mount_detach(Call& call);
   sys::Result<Answer> stats(Call& call);
@@ -120,6 +129,7 @@ class Methods {
   sys::Status start_feed(Call& call, uint64_t snapshot, const std::string& of);
 
   sys::Result<fuse::Options> shown(const std::string& of, bool write);
+  sys::Result<fuse::Options> shown_version(const std::string& of, bool write);
 
   struct Subtree {
     turn::Lease lease;

@@ -10,10 +10,29 @@ using sys::Result;
 
 }  // namespace
 
+// A named version: of a fork that is written the tree itself, else a snapshot.
+Result<fuse::Options> Methods::shown_version(const std::string& of, bool write) {
+  if (write) {
+    TRY_ASSIGN(const std::shared_ptr<turn::Fork> fork,
+               world_.versions.find_fork(of.starts_with("@") ? of.substr(1) : of));
+    return fuse::Options{.tree = *fork->tree,
+                         .keep = fork,
+                         .root = [root = fork->root] { return root; },
+                         .write = true,
+                         .lasting = true};
+  }
+  TRY_ASSIGN(const turn::Lease lease, world_.versions.read(of));
+  return fuse::Options{.tree = world_.tree,
+                       .snapshot = &lease->snapshot,
+                       .keep = lease,
+                       .root = [root = lease->workspace] { return root; },
+                       .lasting = true};
+}
+
 // What a mount of `of` shows. A workspace that no guest has is not changed by anybody but a mount that
 // writes, so it is shown for reading as it stands now, and may be kept.
 Result<fuse::Options> Methods::shown(const std::string& of, bool write) {
-  if (of != "workspace") return sys::fail(ErrorKind::not_found, "there is no version " + of);
+  if (of != "workspace") return shown_version(of, write);
   fuse::Options what{.tree = world_.tree, .root = [this] { return world_.workspace.root(); }, .write = write};
   if (world_.guest) {
     if (!write) return what;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "vmm/sys/bytes.h"
+
 namespace turnbox::control {
 namespace {
 
@@ -27,6 +29,24 @@ sys::Result<std::string> Params::text(std::string_view key) {
     return refuse(key, "a string of at most 4,096 bytes");
   }
   return std::string(value->get_string());
+}
+
+sys::Result<std::optional<std::string>> Params::text_if_any(std::string_view key) {
+  if (from_.if_contains(key) == nullptr) return std::optional<std::string>();
+  TRY_ASSIGN(std::string given, text(key));
+  return std::optional(std::move(given));
+}
+
+sys::Result<std::string> Params::bytes(std::string_view key) {
+  const auto* value = take(key);
+  const boost::json::value* hex = nullptr;
+  if (value != nullptr && value->is_object() && value->get_object().size() == 1)
+    hex = value->get_object().if_contains("b16");
+  if (hex == nullptr) return text(key);
+  if (hex->is_string() && hex->get_string().size() <= 2 * kLongestText) {
+    if (const auto raw = sys::from_hex(hex->get_string())) return std::string(sys::as_text(*raw));
+  }
+  return refuse(key, "text, or hexadecimal in b16, of at most 4,096 bytes");
 }
 
 sys::Result<uint64_t> Params::number(std::string_view key) {

@@ -3,9 +3,12 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <deque>
+#include <memory>
 
 #include "fs/tree/tree.h"
 #include "fs/turn/sweeper.h"
+#include "fs/turn/versions.h"
 
 namespace turnbox::control {
 
@@ -21,7 +24,8 @@ class Reclaimer {
   Reclaimer(const Reclaimer&) = delete;
   Reclaimer& operator=(const Reclaimer&) = delete;
 
-  void poke();  // there may be work; it is done from the loop
+  void poke();                                  // there may be work; it is done from the loop
+  void poke(std::shared_ptr<turn::Fork> fork);  // in a fork's tree, which is kept until that is done
 
  private:
   void step();
@@ -29,6 +33,7 @@ class Reclaimer {
   boost::asio::io_context& io_;
   fs::Tree& tree_;
   turn::Sweeper& sweeper_;
+  std::deque<std::shared_ptr<turn::Fork>> forks_;
   bool running_ = false;
 };
 

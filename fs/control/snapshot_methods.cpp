@@ -122,6 +122,11 @@ void Methods::snapshot_diff(Call& call, const Reply& reply) {
     Pair pair;
     TRY_ASSIGN(pair.first, world_.snapshots.find(from));
     TRY_ASSIGN(pair.second, world_.snapshots.find(to));
+    if (pair.first->tree != pair.second->tree) {
+      return sys::fail(
+          ErrorKind::conflict,
+          "these snapshots are of a workspace and a fork, or of two forks; compare their digests");
+    }
     return pair;
   }();
   if (!leases) return reply(tl::make_unexpected(leases.error()));

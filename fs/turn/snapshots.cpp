@@ -5,24 +5,40 @@
 namespace turnbox::turn {
 
 sys::Status Snapshots::room() const {
-  if (held_.size() < kMost) return {};
+  if (turns_.size() < kMost) return {};
   return sys::fail(sys::ErrorKind::limit, "256 snapshots are held; release some first");
 }
 
-uint64_t Snapshots::take(fs::Ino workspace, const Turn& turn) {
-  const auto give_back = [tree = &tree_, released = released_](Held* held) {
-    tree->release(std::move(held->snapshot));
-    delete held;
-    released();
+Lease Snapshots::take_back(Held held, fs::Tree& tree, std::function<void()> released) const {
+  const auto give_back = [owner = &tree, told = released_, released = std::move(released)](Held* done) {
+    owner->release(std::move(done->snapshot));
+    delete done;
+    told();
+    if (released) released();
   };
-  std::shared_ptr<Held> held(
-      new Held{
-          .snapshot = tree_.snapshot(), .workspace = workspace, .inputs = turn.inputs, .events = turn.events},
-      give_back);
-  for (const Stage& stage : turn.stages) held->outputs.emplace_back(stage.name, stage.outputs);
-  const uint64_t id = held->snapshot.id();
-  held_.emplace(id, std::move(held));
+  return std::shared_ptr<Held>(new Held(std::move(held)), give_back);
+}
+
+uint64_t Snapshots::take(fs::Ino workspace, const Turn& turn) {
+  Held held{.snapshot = tree_.snapshot(),
+            .tree = &tree_,
+            .workspace = workspace,
+            .inputs = turn.inputs,
+            .events = turn.events};
+  for (const Stage& stage : turn.stages) held.outputs.emplace_back(stage.name, stage.outputs);
+  const uint64_t id = keep(take_back(std::move(held), tree_, {}));
+  turns_.insert(id);
   return id;
+}
+
+Lease Snapshots::lease(fs::Tree& tree, fs::Ino workspace, std::function<void()> released) {
+  return take_back({.snapshot = tree.snapshot(), .tree = &tree, .workspace = workspace}, tree,
+                   std::move(released));
+}
+
+uint64_t Snapshots::keep(Lease lease) {
+  held_.emplace(++last_, std::move(lease));
+  return last_;
 }
 
 sys::Result<Lease> Snapshots::find(uint64_t id) const {
@@ -33,12 +49,15 @@ sys::Result<Lease> Snapshots::find(uint64_t id) const {
 
 sys::Status Snapshots::release(uint64_t id) {
   if (held_.erase(id) == 0) return sys::fail(sys::ErrorKind::not_found, "no snapshot " + std::to_string(id));
+  turns_.erase(id);
   return {};
 }
 
 sys::Result<fs::Ino> Snapshots::resolve(const Held& held, std::string_view of) {
   constexpr std::string_view kInputs = "inputs/", kOutputs = "outputs/";
   if (of == "workspace") return held.workspace;
+  if (held.events == fs::kNoIno)
+    return sys::fail(sys::ErrorKind::not_found, "this snapshot is of a workspace alone");
   if (of == "events") return held.events;
   if (of.starts_with(kInputs)) {
     TRY_ASSIGN(const fs::Attr input,

@@ -31,20 +31,43 @@ sys::Status Workspace::make_epoch(uint64_t epoch) {
              lift(tree_.create(ws_, std::to_string(epoch),
                                {.type = fs::Type::directory, .mode = 0777, .zone = zone}, kHost),
                   "cannot make a workspace"));
-  root_ = root.ino;
+  move_to(root.ino, zone, epoch);
+  return {};
+}
+
+void Workspace::move_to(fs::Ino root, fs::ZoneId zone, uint64_t epoch) {
+  root_ = root;
   zone_ = zone;
   epoch_ = epoch;
   importer_.reset();
   importing_ = false;
-  return {};
+}
+
+sys::Status Workspace::retire(uint64_t epoch, fs::ZoneId zone) {
+  tree_.set_zone_state(zone, fs::ZoneState::stale);
+  return lift(sweeper_.discard(ws_, std::to_string(epoch)), "cannot remove the old workspace");
+}
+
+sys::Result<uint64_t> Workspace::restore(const fs::View& view, fs::Ino root) {
+  const std::string name = std::to_string(epoch_ + 1);
+  const fs::ZoneId zone = tree_.add_zone({fs::ZoneState::writable, fs::ZoneUse::plain});
+  const auto made = lift(tree_.clone(view, root, ws_, name, zone), "cannot restore the workspace");
+  if (!made) {
+    (void)sweeper_.discard(ws_, name);
+    return tl::make_unexpected(made.error());
+  }
+  const uint64_t old_epoch = epoch_;
+  const fs::ZoneId old_zone = zone_;
+  move_to(made->ino, zone, epoch_ + 1);
+  TRY(retire(old_epoch, old_zone));
+  return epoch_;
 }
 
 sys::Result<uint64_t> Workspace::next_epoch() {
   const fs::ZoneId old_zone = zone_;
-  const std::string old_name = std::to_string(epoch_);
+  const uint64_t old_epoch = epoch_;
   TRY(make_epoch(epoch_ + 1));
-  tree_.set_zone_state(old_zone, fs::ZoneState::stale);
-  TRY(lift(sweeper_.discard(ws_, old_name), "cannot remove the old workspace"));
+  TRY(retire(old_epoch, old_zone));
   return epoch_;
 }
 

@@ -25,6 +25,10 @@ class Workspace {
   // A new empty epoch; the old one answers ESTALE and is removed by the sweeper.
   sys::Result<uint64_t> next_epoch();
 
+  // A new epoch that begins as `root` of a view of this tree, or of a fork of it, pages shared; the old one
+  // answers ESTALE. Nothing changes where it fails.
+  sys::Result<uint64_t> restore(const fs::View& view, fs::Ino root);
+
   // Brings one piece of an import stream into the live epoch, which must be empty when the first piece comes.
   // A piece that is refused empties it again.
   sys::Result<const fs::Importer*> import(std::span<const std::byte> piece, bool more);
@@ -32,6 +36,8 @@ class Workspace {
  private:
   Workspace(fs::Tree& tree, Sweeper& sweeper) : tree_(tree), sweeper_(sweeper) {}
   sys::Status make_epoch(uint64_t epoch);
+  void move_to(fs::Ino root, fs::ZoneId zone, uint64_t epoch);
+  sys::Status retire(uint64_t epoch, fs::ZoneId zone);
   sys::Status feed(std::span<const std::byte> piece, bool more);
 
   fs::Tree& tree_;
