@@ -80,7 +80,13 @@ class Writer {
   Writer(const turn::StoredTree& tree, const TakePiece& take) : tree_(tree), out_(take, kFeedPiece) {}
 
   sys::Status run() {
-    TRY(tree_.visit([this](const turn::TreeEntry& entry) { return put(entry); }));
+    TRY(tree_.visit([this](const turn::TreeEntry& entry) -> sys::Status {
+      auto done = put(entry);
+      // The second name of a file has the attributes of the first.
+      const auto first = links_.find(entry.ino);
+      if (!done || (first != links_.end() && first->second != entry.path)) return done;
+      return out_.put_xattrs(entry.path, entry.xattrs);
+    }));
     return out_.finish();
   }
 

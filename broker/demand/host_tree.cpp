@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,16 +20,18 @@ namespace {
 using sys::Bytes;
 using sys::ErrorKind;
 
+constexpr size_t kMostXattrNames = 65'536, kMostXattr = 65'536;  // Linux's own limits
 constexpr uint32_t kMaxExtent = uint32_t{4} << 20;
 
 class Walk {
  public:
-  Walk(const std::string& root, const TakePiece& take, const Tell& tell)
-      : root_(root), tell_(tell), out_(take, kPieceBytes) {}
+  Walk(const std::string& root, const TakePiece& take, const Tell& tell, HostStamps* stamps)
+      : root_(root), tell_(tell), out_(take, kPieceBytes), stamps_(stamps) {}
 
   sys::Result<HostTreeTotals> run(const sys::Fd& fd, const struct stat& st) {
     const bool directory = S_ISDIR(st.st_mode);
     TRY(directory ? put_directory("", st) : put_file("", fd.get(), st));
+    TRY(put_xattrs("", fd.get()));
     if (directory) TRY(walk(fd.get(), ""));
     TRY(out_.finish());
     return totals_;
@@ -48,8 +51,13 @@ class Walk {
             .mtime_nsec = static_cast<uint32_t>(st.st_mtim.tv_nsec)};
   }
 
-  sys::Status put_directory(const std::string& path, const struct stat& st) {
+  void count(const std::string& path, const struct stat& st) {
     ++totals_.entries;
+    if (stamps_ != nullptr) stamps_->insert_or_assign(path, HostStamp::of(st));
+  }
+
+  sys::Status put_directory(const std::string& path, const struct stat& st) {
+    count(path, st);
     return out_.put(head_of('d', st), path);
   }
 
@@ -101,6 +109,7 @@ class Walk {
     struct stat st;
     if (::fstat(fd.get(), &st) < 0) return vanished(path);
     TRY(put_directory(path, st));
+    TRY(put_xattrs(path, fd.get()));
     return walk(fd.get(), path);
   }
 
@@ -112,7 +121,32 @@ class Walk {
     if (!fd) return vanished(path);
     struct stat st;
     if (::fstat(fd.get(), &st) < 0 || !S_ISREG(st.st_mode)) return vanished(path);
-    return put_file(path, fd.get(), st);
+    TRY(put_file(path, fd.get(), st));
+    return put_xattrs(path, fd.get());
+  }
+
+  // What users set, and what a program may do by itself; other attributes are this host's own affair.
+  // Symlinks and special files have none of them.
+  sys::Status put_xattrs(const std::string& path, int fd) {
+    std::string names(kMostXattrNames, '\0');
+    const ssize_t size = ::flistxattr(fd, names.data(), names.size());
+    if (size <= 0)
+      return size < 0 && errno != ENOTSUP ? sys::fail_errno("cannot read the attributes of " + shown(path))
+                                          : sys::Status();
+    names.resize(static_cast<size_t>(size));
+    std::vector<std::pair<std::string, std::string>> xattrs;
+    std::string name;
+    for (size_t at = 0; at < names.size(); at += name.size() + 1) {
+      name = names.c_str() + at;
+      if (!name.starts_with("user.") && name != "security.capability") continue;
+      std::string value(kMostXattr, '\0');
+      const ssize_t got = ::fgetxattr(fd, name.c_str(), value.data(), value.size());
+      if (got < 0) return changed(path);
+      value.resize(static_cast<size_t>(got));
+      xattrs.emplace_back(name, std::move(value));
+    }
+    std::sort(xattrs.begin(), xattrs.end());
+    return out_.put_xattrs(path, xattrs);
   }
 
   sys::Status symlink(int dir, const std::string& name, const std::string& path, const struct stat& st) {
@@ -123,13 +157,13 @@ class Walk {
   }
 
   sys::Status put_small(char type, const std::string& path, const struct stat& st, std::string_view body) {
-    ++totals_.entries;
+    count(path, st);
     return out_.put(head_of(type, st), path, sys::as_bytes(body));
   }
 
   // One `f` record with what fits in a piece, then `x` records: a file is never whole in memory.
   sys::Status put_file(const std::string& path, int fd, const struct stat& st) {
-    ++totals_.entries;
+    count(path, st);
     const auto size = static_cast<uint64_t>(st.st_size);
     ImportHead head = head_of('f', st);
     uint64_t at = 0;
@@ -189,6 +223,7 @@ class Walk {
   const std::string& root_;
   const Tell& tell_;
   ImportStream out_;
+  HostStamps* stamps_;
   HostTreeTotals totals_;
   std::map<std::pair<dev_t, ino_t>, std::string> links_;  // first path of every inode with several names
 };
@@ -196,7 +231,7 @@ class Walk {
 }  // namespace
 
 sys::Result<HostTreeTotals> read_host_tree(const std::string& path, RootKind kind, const TakePiece& take,
-                                           const Tell& tell) {
+                                           const Tell& tell, HostStamps* stamps) {
   // The kind is checked before opening: opening a fifo for reading would wait for a writer.
   struct stat st;
   if (::stat(path.c_str(), &st) < 0) return sys::fail_errno("cannot import " + path);
@@ -209,7 +244,7 @@ sys::Result<HostTreeTotals> read_host_tree(const std::string& path, RootKind kin
   }
   TRY_ASSIGN(sys::Fd fd, sys::open_fd(path.c_str(), O_RDONLY | O_NONBLOCK));
   if (::fstat(fd.get(), &st) < 0) return sys::fail_errno("cannot import " + path);
-  return Walk(path, take, tell).run(fd, st);
+  return Walk(path, take, tell, stamps).run(fd, st);
 }
 
 }  // namespace turnbox::demand

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 
+#include "broker/demand/host_stamps.h"
 #include "broker/demand/import_stream.h"
 #include "vmm/sys/fd.h"
 
@@ -27,7 +28,8 @@ enum class RootKind { directory, any };
 
 // Kind invalid names the path and the remedy: not there, not a directory, a socket inside, changed while
 // being read.
+// `stamps`, if any, gets what every entry looked like before it was read.
 sys::Result<HostTreeTotals> read_host_tree(const std::string& path, RootKind kind, const TakePiece& take,
-                                           const Tell& tell);
+                                           const Tell& tell, HostStamps* stamps = nullptr);
 
 }  // namespace turnbox::demand

@@ -32,6 +32,19 @@ sys::Status ImportStream::put(const ImportHead& head, std::string_view path, sys
   return {};
 }
 
+sys::Status ImportStream::put_xattrs(std::string_view path,
+                                     const std::vector<std::pair<std::string, std::string>>& xattrs) {
+  if (xattrs.empty()) return {};
+  sys::Bytes body;
+  for (const auto& [name, value] : xattrs) {
+    sys::append_le(body, static_cast<uint16_t>(name.size()));
+    sys::append(body, sys::as_bytes(name));
+    sys::append_le(body, static_cast<uint32_t>(value.size()));
+    sys::append(body, sys::as_bytes(value));
+  }
+  return put({.type = 'a'}, path, body);
+}
+
 sys::Status ImportStream::finish() {
   TRY(put({.type = 'e'}, ""));
   return flush(false);

@@ -6,7 +6,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "vmm/sys/bytes.h"
 #include "vmm/sys/fd.h"
@@ -29,6 +32,9 @@ class ImportStream {
  public:
   ImportStream(const TakePiece& take, size_t piece_bytes);
   sys::Status put(const ImportHead& head, std::string_view path, sys::ByteSpan body = {});
+  // Extended attributes of an entry that was put; none: no record.
+  sys::Status put_xattrs(std::string_view path,
+                         const std::vector<std::pair<std::string, std::string>>& xattrs);
   sys::Status finish();  // the end record, and the last piece
 
  private:

@@ -88,7 +88,7 @@ sys::Status Importer::feed(std::span<const std::byte> records) {
       ended_ = true;
     } else {
       TRY(apply(record));
-      if (record.type != 'x') ++entries_;
+      if (record.type != 'x' && record.type != 'a') ++entries_;
     }
   }
   return {};
@@ -134,6 +134,7 @@ sys::Result<Importer::Place> Importer::place_of(std::string_view path) {
 
 sys::Status Importer::apply(const ImportRecord& record) {
   if (record.type == 'x') return append(record);
+  if (record.type == 'a') return set_xattrs(record);
   if (record.path.empty()) return apply_root(record);
   if (record.type == 'h') return apply_link(record);
   TRY_ASSIGN(const Place place, place_of(record.path));
@@ -178,6 +179,19 @@ sys::Status Importer::set_attributes(Ino ino, const ImportRecord& record) {
   if (record.type == 'l') set.mode = 0777;
   TRY_VERB(tree_.setattr(ino, set, kHost), record.path);
   if (record.type == 'd') directory_times_[ino] = record.mtime;
+  return {};
+}
+
+sys::Status Importer::set_xattrs(const ImportRecord& record) {
+  if (root_ == kNoIno) return broken(record.path, "it came before its root");
+  TRY_ASSIGN(const Ino ino, find(record.path, record.path));
+  sys::ByteReader body(record.body);
+  while (body.remaining() > 0) {
+    const auto name = body.take(body.take_le<uint16_t>().value_or(0));
+    const auto value = body.take(body.take_le<uint32_t>().value_or(0));
+    if (body.failed() || !name || !value) return broken(record.path, "its body is cut");
+    TRY_VERB(tree_.setxattr(ino, sys::as_text(*name), *value, Tree::XattrMode::either, kHost), record.path);
+  }
   return {};
 }
 

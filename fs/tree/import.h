@@ -39,6 +39,7 @@ class Importer {
   sys::Result<Ino> find(std::string_view path, std::string_view record_path);
   sys::Result<Place> place_of(std::string_view path);
   sys::Status set_attributes(Ino ino, const ImportRecord& record);
+  sys::Status set_xattrs(const ImportRecord& record);
   sys::Status append(const ImportRecord& record);
   sys::Status write(Ino ino, const ImportRecord& record, uint64_t size);
 

@@ -25,6 +25,7 @@ const char* check_body(const ImportRecord& record) {
   switch (record.type) {
     case 'f':
     case 'x':
+    case 'a':
       return nullptr;  // looked at while it is written
     case 'l':
       return record.body.empty() ? "a symlink without a target" : nullptr;
@@ -65,7 +66,7 @@ sys::Result<ImportRecord> take_record(sys::ByteReader& reader) {
 }
 
 const char* check_record(const ImportRecord& record) {
-  if (std::string_view("dflhpcbsxe").find(record.type) == std::string_view::npos)
+  if (std::string_view("dflhpcbsxae").find(record.type) == std::string_view::npos)
     return "a record of unknown type";
   if (record.zero != 0) return "a byte that must be zero is not";
   if ((record.mode & ~07777) != 0) return "its mode has bits beyond 07777";

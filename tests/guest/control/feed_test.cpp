@@ -102,6 +102,7 @@ BOOST_AUTO_TEST_CASE(every_kind_of_entry_comes_back) {
   import(from, [](demand::ImportStream& out) {
     demand::ImportHead head{.type = 'd', .mode = 01755, .uid = 1, .gid = 2, .mtime_sec = -5, .mtime_nsec = 999'999'999};
   (void)out.put(head, "");
+  (void)out.put_xattrs("", {{"user.root", "r"}});
   head = {.type = 'c', .mode = 0600, .rdev = (259 << 8) | 0x45 | (0x123U << 20)};
   (void)out.put(head, "a-char");
   head = {.type = 'b', .mode = 0660, .uid = 7, .rdev = (8 << 8) | 1};
@@ -110,6 +111,9 @@ BOOST_AUTO_TEST_CASE(every_kind_of_entry_comes_back) {
   (void)out.put(head, "dir");
   head = {.type = 'f', .mode = 04755, .uid = 1000, .gid = 1000, .mtime_sec = 12, .mtime_nsec = 34};
   (void)out.put(head, "dir/suid", extent(5, 0, "hello"));
+  (void)out.put_xattrs("dir/suid", {{"security.capability", std::string("\1\0\0\2", 4)},
+                                    {"trusted.t", ""},
+                                    {"user.long", std::string(65'536, 'v')}});
   (void)out.put({.type = 'd', .mode = 0}, "empty");
   (void)out.put({.type = 'f', .mode = 0444}, "file", sys::Bytes(8));
   (void)out.put({.type = 'h'}, "hard", sys::as_bytes(std::string_view("dir/suid")));
