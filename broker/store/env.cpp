@@ -19,9 +19,9 @@ using sys::Status;
 
 namespace {
 
-constexpr std::array<const char*, kDbs> kNames{"meta",    "accounts", "projects", "demands",
-                                               "objects", "segments", "records",  "chains",
-                                               "heads",   "turns",    "keys",     "sandboxes"};
+constexpr std::array<const char*, kDbs> kNames{"meta",     "accounts",  "projects",  "demands", "objects",
+                                               "segments", "records",   "chains",    "heads",   "turns",
+                                               "keys",     "sandboxes", "workspaces"};
 constexpr unsigned kMaxReaders = 1'024;
 
 // Directories open in this process; LMDB cannot see for itself that it is opened twice.
@@ -242,11 +242,19 @@ Status Env::open_databases() {
     TRY_ASSIGN(const auto schema, txn.get(Db::meta, sys::as_bytes("schema")));
     if (!schema && !create) continue;
     if (schema || !create) TRY(check_schema(txn));
+    bool lacks_later_ones = false;
     for (size_t i = 1; i < kDbs; ++i) {
-      code = ::mdb_dbi_open(raw, kNames[i], flags, &dbs_[i]);
+      // An older store gets the databases that came later; one that lacks a first one is damaged.
+      const unsigned making = i >= kFirstDbs || !schema ? flags : 0;
+      code = ::mdb_dbi_open(raw, kNames[i], making, &dbs_[i]);
+      if (code == MDB_NOTFOUND && i >= kFirstDbs && !create) {
+        lacks_later_ones = true;
+        break;
+      }
       if (code == MDB_NOTFOUND) code = MDB_INVALID;
       if (code != 0) return failure(code, "open");
     }
+    if (lacks_later_ones) continue;
     if (!schema) {
       sys::Bytes version;
       sys::append_le<uint32_t>(version, kSchemaVersion);

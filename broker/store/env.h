@@ -33,9 +33,12 @@ enum class Db : uint8_t {
   heads,
   turns,
   keys,
-  sandboxes
+  sandboxes,
+  workspaces
 };
-inline constexpr size_t kDbs = 12;
+inline constexpr size_t kDbs = 13;
+inline constexpr size_t kFirstDbs =
+    12;  // those that every store has; later ones are made when a store is opened
 
 class Env;
 

@@ -173,6 +173,32 @@ Result<SandboxRow> read_sandbox(std::string_view id, ByteSpan value) {
   return row;
 }
 
+Bytes write_workspace(const WorkspaceRow& row) {
+  Bytes value;
+  sys::append_le(value, row.created_ns);
+  sys::append_le(value, static_cast<uint32_t>(row.kind));
+  sys::append(value, row.content.bytes);
+  sys::append(value, row.meta.bytes);
+  append_text(value, row.account);
+  append_text(value, row.origin);
+  return value;
+}
+
+Result<WorkspaceRow> read_workspace(std::string_view name, ByteSpan value) {
+  sys::ByteReader reader(value);
+  WorkspaceRow row;
+  row.name = name;
+  row.created_ns = reader.take_le<int64_t>().value_or(0);
+  const uint32_t kind = reader.take_le<uint32_t>().value_or(0);
+  take_array(reader, row.content.bytes);
+  take_array(reader, row.meta.bytes);
+  row.account = take_text(reader).value_or("");
+  row.origin = take_text(reader).value_or("");
+  if (reader.failed() || kind < 1 || kind > 6) return bad_row("workspace " + std::string(name));
+  row.kind = static_cast<ObjectKind>(kind);
+  return row;
+}
+
 sys::Status check_name(std::string_view what, std::string_view name, size_t most) {
   const bool letters = std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';

@@ -49,6 +49,9 @@ sys::Result<DemandRow> read_demand(sys::ByteSpan value);
 sys::Bytes write_sandbox(const SandboxRow& row);
 sys::Result<SandboxRow> read_sandbox(std::string_view id, sys::ByteSpan value);
 
+sys::Bytes write_workspace(const WorkspaceRow& row);
+sys::Result<WorkspaceRow> read_workspace(std::string_view name, sys::ByteSpan value);
+
 // Lower-case letters, digits and single hyphens between them, 1 to `most` characters.
 sys::Status check_name(std::string_view what, std::string_view name, size_t most);
 

@@ -210,6 +210,52 @@ Result<std::vector<SandboxRow>> Store::sandboxes() {
   return rows;
 }
 
+Status Store::add_workspace(const WorkspaceRow& row) {
+  TRY(check_name("fork", row.name, kMostName));
+  const sys::Digest roots[] = {row.content, row.meta};
+  TRY_ASSIGN(const auto absent, missing(row.account, roots));
+  if (!absent.empty()) {
+    return sys::fail(ErrorKind::invalid, "object " + sys::to_hex(absent.front()) + " of the fork '" +
+                                             row.name + "' is not in the store");
+  }
+  return env_->write([&](Txn& txn) -> Status {
+    TRY_ASSIGN(const auto taken, txn.get(Db::workspaces, as_bytes(row.name)));
+    if (taken) {
+      return sys::fail(ErrorKind::conflict,
+                       "there is a fork '" + row.name +
+                           "' already; remove it with `turnbox workspace rm`, or take another name");
+    }
+    return txn.put(Db::workspaces, as_bytes(row.name), write_workspace(row));
+  });
+}
+
+Status Store::erase_workspace(const std::string& name) {
+  return env_->write([&](Txn& txn) -> Status {
+    TRY_ASSIGN(const auto there, txn.get(Db::workspaces, as_bytes(name)));
+    if (!there) return sys::fail(ErrorKind::not_found, "there is no fork '" + name + "' in the store");
+    return txn.erase(Db::workspaces, as_bytes(name));
+  });
+}
+
+Result<std::optional<WorkspaceRow>> Store::find_workspace(std::string_view name) {
+  TRY_ASSIGN(const Txn txn, env_->begin_read());
+  TRY_ASSIGN(const auto value, txn.get(Db::workspaces, as_bytes(name)));
+  if (!value) return std::optional<WorkspaceRow>();
+  TRY_ASSIGN(WorkspaceRow row, read_workspace(name, *value));
+  return std::optional(std::move(row));
+}
+
+Result<std::vector<WorkspaceRow>> Store::workspaces() {
+  TRY_ASSIGN(const Txn txn, env_->begin_read());
+  std::vector<WorkspaceRow> rows;
+  TRY(txn.scan(Db::workspaces, {}, [&](sys::ByteSpan name, sys::ByteSpan value) -> Result<bool> {
+    TRY_ASSIGN(WorkspaceRow row, read_workspace(sys::as_text(name), value));
+    rows.push_back(std::move(row));
+    return true;
+  }));
+  return rows;
+}
+
 Result<StoredRecord> Store::load_record(std::string_view turn_or_prefix) {
   TRY_ASSIGN(const Reader reader, read());
   return reader.load_record(turn_or_prefix);

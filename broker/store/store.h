@@ -92,6 +92,16 @@ struct SandboxRow {
   uint64_t ordinal = 0;  // filled by add_sandbox: 1 for the first sandbox of its demand
 };
 
+// A fork: a name for a stored tree, whose objects the account has.
+struct WorkspaceRow {
+  std::string name;  // unique in the store
+  std::string account;
+  ObjectKind kind = ObjectKind::dir;
+  sys::Digest content, meta;
+  std::string origin;  // the version that it began as, for people
+  int64_t created_ns = 0;
+};
+
 class Env;     // the LMDB environment
 class Reader;  // a read transaction
 
@@ -123,6 +133,12 @@ class Store {
   sys::Result<uint64_t> add_sandbox(const SandboxRow& row);
   sys::Status erase_sandbox(const std::string& id);
   sys::Result<std::vector<SandboxRow>> sandboxes();
+
+  // Forks. Kind conflict: the name is taken; invalid: an object that the account does not have.
+  sys::Status add_workspace(const WorkspaceRow& row);
+  sys::Status erase_workspace(const std::string& name);  // not_found
+  sys::Result<std::optional<WorkspaceRow>> find_workspace(std::string_view name);
+  sys::Result<std::vector<WorkspaceRow>> workspaces();  // sorted by name
 
   // One consistent view of the store, for everything else. Keep it short: while it lives, the file cannot
   // re-use freed pages. No commit may run in this process while a Reader lives.

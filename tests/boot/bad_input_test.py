@@ -180,6 +180,23 @@ class States(BootTest):
         self.assertIn(b"--state", done.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "mounts need root")
+    def test_store_of_a_newer_schema_is_refused_by_every_verb_and_stays_as_it_is(self):
+        state = self.scratch()
+        self.assert_ok(turnbox("turn", "list", state=state))
+        subprocess.run([os.environ["TURNBOX_STORE_CHILD"], "schema", state, "7"], check=True)
+        with open(f"{state}/store/data.mdb", "rb") as file:
+            before = file.read()
+        for words in (("turn", "list"), ("turn", "show", "01JD"), ("turn", "verify", "01JD"), ("workspace", "list"),
+                      ("workspace", "ls", "01JD"), ("run", "--from", "01JD", "--", "true")):
+            with self.subTest(words=words):
+                done = turnbox(*words, state=state)
+                text = done.stderr.decode()
+                self.assertEqual(done.returncode, 125, text)
+                self.assertEqual(len(text.splitlines()), 1, text)
+                self.assertIn("schema version 7" if words[0] != "run" else "", text)
+        with open(f"{state}/store/data.mdb", "rb") as file:
+            self.assertEqual(file.read(), before)
+
     def test_read_only_state(self):
         scratch = self.scratch()
         subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=1m", "none", scratch], check=True)

@@ -123,6 +123,27 @@ BOOST_AUTO_TEST_CASE(kill_inside_a_commit_leaves_nothing_of_it) {
   BOOST_TEST(commit_plain(*opened, 2)->chain_index == 1);
 }
 
+// As stores were before there were forks.
+BOOST_AUTO_TEST_CASE(a_store_without_the_database_of_forks_gets_it) {
+  const TempDir dir;
+  { BOOST_REQUIRE(Store::open(dir.path()).has_value()); }
+  MDB_env* env = nullptr;
+  MDB_txn* txn = nullptr;
+  MDB_dbi dbi = 0;
+  BOOST_REQUIRE(::mdb_env_create(&env) == 0);
+  ::mdb_env_set_maxdbs(env, 13);
+  BOOST_REQUIRE(::mdb_env_open(env, (dir.path() + "/store").c_str(), 0, 0600) == 0);
+  BOOST_REQUIRE(::mdb_txn_begin(env, nullptr, 0, &txn) == 0);
+  BOOST_REQUIRE(::mdb_dbi_open(txn, "workspaces", 0, &dbi) == 0);
+  BOOST_REQUIRE(::mdb_drop(txn, dbi, 1) == 0);
+  BOOST_REQUIRE(::mdb_txn_commit(txn) == 0);
+  ::mdb_env_close(env);
+  auto store = Store::open(dir.path());
+  BOOST_REQUIRE_MESSAGE(store.has_value(), (store ? "" : store.error().text));
+  BOOST_TEST(store->workspaces().value().empty());
+  BOOST_TEST(!store->find_workspace("fresh").value().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(newer_schema_and_unknown_feature_are_refused_by_name) {
   const TempDir dir;
   { BOOST_REQUIRE(Store::open(dir.path()).has_value()); }

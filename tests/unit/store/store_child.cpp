@@ -3,6 +3,7 @@
 //   store_child hang STATE                writes objects inside a commit, says «in» on stdout, and waits to
 //   be killed store_child open STATE                opens the store as user nobody (root only) and prints the
 //   error's text
+#include <lmdb.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -62,6 +63,21 @@ int open_as_nobody(const char* state) {
   return opened ? 0 : 1;
 }
 
+// Writes the number of a schema of tomorrow behind the store's back.
+int set_schema(const char* state, uint32_t version) {
+  MDB_env* env = nullptr;
+  MDB_txn* txn = nullptr;
+  MDB_dbi dbi = 0;
+  MDB_val key{6, const_cast<char*>("schema")}, data{sizeof version, &version};
+  const std::string store = std::string(state) + "/store";
+  const bool done = ::mdb_env_create(&env) == 0 && ::mdb_env_set_maxdbs(env, 4) == 0 &&
+                    ::mdb_env_open(env, store.c_str(), 0, 0600) == 0 &&
+                    ::mdb_txn_begin(env, nullptr, 0, &txn) == 0 &&
+                    ::mdb_dbi_open(txn, "meta", 0, &dbi) == 0 && ::mdb_put(txn, dbi, &key, &data, 0) == 0 &&
+                    ::mdb_txn_commit(txn) == 0;
+  return done ? 0 : 1;
+}
+
 }  // namespace
 }  // namespace turnbox::store
 
@@ -74,5 +90,6 @@ int main(int argc, char** argv) {
   }
   if (verb == "hang") return hang(argv[2]);
   if (verb == "open") return open_as_nobody(argv[2]);
+  if (verb == "schema" && argc == 4) return set_schema(argv[2], static_cast<uint32_t>(std::atoi(argv[3])));
   return 2;
 }

@@ -215,6 +215,41 @@ BOOST_AUTO_TEST_CASE(a_demand_has_one_sandbox_at_a_time) {
   BOOST_TEST(opened->add_sandbox(second).value() == 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_fork_is_a_name_for_what_its_account_has) {
+  const TempDir dir;
+  auto opened = Store::open(dir.path());
+  SampleObjects objects;
+  const sys::Digest file = objects.add_file("kept");
+  const Root root{ObjectKind::file, file};
+  BOOST_REQUIRE(opened->commit(key_of(1), {&root, 1}, objects, plain_record("r")).has_value());
+  WorkspaceRow row{.name = "fresh",
+                   .account = "local",
+                   .kind = ObjectKind::file,
+                   .content = file,
+                   .meta = file,
+                   .origin = "a turn",
+                   .created_ns = 7};
+  BOOST_REQUIRE(opened->add_workspace(row).has_value());
+  BOOST_TEST((opened->add_workspace(row).error().kind == sys::ErrorKind::conflict));
+  const auto found = opened->find_workspace("fresh").value();
+  BOOST_REQUIRE(found.has_value());
+  BOOST_TEST((found->content == file));
+  BOOST_TEST((found->kind == ObjectKind::file));
+  BOOST_TEST(found->account == "local");
+  BOOST_TEST(found->origin == "a turn");
+  BOOST_TEST(found->created_ns == 7);
+  row.name = "other";
+  row.account = "theirs";
+  BOOST_TEST((opened->add_workspace(row).error().kind == sys::ErrorKind::invalid));
+  row.account = "local";
+  row.name = "No Name";
+  BOOST_TEST(!opened->add_workspace(row).has_value());
+  BOOST_TEST(opened->workspaces()->size() == 1u);
+  BOOST_REQUIRE(opened->erase_workspace("fresh").has_value());
+  BOOST_TEST((opened->erase_workspace("fresh").error().kind == sys::ErrorKind::not_found));
+  BOOST_TEST(!opened->find_workspace("fresh").value().has_value());
+}
+
 BOOST_AUTO_TEST_CASE(names_are_checked) {
   const TempDir dir;
   auto opened = Store::open(dir.path());
