@@ -12,8 +12,11 @@ namespace turnbox::cli {
 namespace {
 
 constexpr const Verb* kVerbs[] = {
-    &kRun,      &kDoctor,    &kImageBuild, &kImageList,  &kImageVerify, &kTurnList,
-    &kTurnShow, &kTurnFiles, &kTurnCat,    &kTurnVerify, &kTurnExport,  &kMount,
+    &kRun,         &kDoctor,        &kImageBuild,        &kImageList,        &kImageVerify,
+    &kTurnList,    &kTurnShow,      &kTurnFiles,         &kTurnCat,          &kTurnVerify,
+    &kTurnExport,  &kWorkspaceList, &kWorkspaceSnapshot, &kWorkspaceFork,    &kWorkspaceDiff,
+    &kWorkspaceLs, &kWorkspaceCat,  &kWorkspaceExport,   &kWorkspaceRestore, &kWorkspaceRm,
+    &kMount,
 };
 
 constexpr const char* kIntroduction =
@@ -33,7 +36,7 @@ void print_overview(std::ostream& out, const char* group) {
   for (const Verb* verb : kVerbs) {
     if (group != nullptr && !std::string_view(verb->name).starts_with(group)) continue;
     std::string name = verb->name;
-    name.resize(14, ' ');
+    name.resize(20, ' ');
     out << "  " << name << verb->summary << "\n";
   }
   if (group == nullptr) out << kClosing;
@@ -62,7 +65,7 @@ const Verb* find_verb(std::vector<std::string>& words) {
 
 sys::Result<int> no_such_verb(const std::vector<std::string>& words) {
   if (words.empty()) return sys::fail(sys::ErrorKind::usage, "no verb given; see turnbox --help");
-  for (const char* group : {"turn", "image"}) {
+  for (const char* group : {"turn", "image", "workspace"}) {
     if (words[0] != group) continue;
     if (words.size() > 1 && words[1][0] != '-') {
       return sys::fail(sys::ErrorKind::usage, "turnbox " + words[0] + " has no verb " + words[1] +

@@ -15,8 +15,8 @@
 #include "broker/demand/places.h"
 #include "broker/demand/runtime_dir.h"
 #include "broker/demand/version_server.h"
+#include "broker/demand/versions.h"
 #include "broker/exec/guest.h"
-#include "broker/turn/record.h"
 #include "broker/turn/stored_tree.h"
 #include "vmm/sys/socket.h"
 
@@ -63,8 +63,9 @@ std::string live_dir(const demand::Places& places, const std::string& name) {
                                                                                                         : "";
 }
 
-sys::Result<int> show_live(const Words& words, const std::string& dir, const sys::Fd& signals) {
-  if (words.write) {
+sys::Result<int> show_live(const Words& words, const std::string& dir, const std::string& of,
+                           const sys::Fd& signals) {
+  if (words.write && of == "workspace") {
     return sys::fail(ErrorKind::usage,
                      "only the guest writes the live workspace of " + words.name +
                          "; make a fork with turnbox workspace fork and mount that with --write");
@@ -78,30 +79,7 @@ sys::Result<int> show_live(const Words& words, const std::string& dir, const sys
   TRY_ASSIGN(sys::Fd socket, sys::connect_unix(dir + "/" + demand::kOperatorsSocket));
   control::Client files(std::move(socket), kAnswerTime);
   TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, words.write, kMountGuard));
-  return hold(words, {files, "workspace"}, std::move(mount), signals);
-}
-
-// WHICH of a turn's trees.
-sys::Result<turn::TreeRef> tree_of(const turn::Draft& draft, const std::string& which) {
-  constexpr std::string_view kOutputs = "outputs/", kInputs = "inputs/";
-  const turn::TreeCapture* found = nullptr;
-  if (which.empty() || which == "after") found = &draft.workspace_after;
-  if (which == "before") found = &draft.workspace_before;
-  for (const turn::Stage& stage : draft.stages) {
-    if (which.starts_with(kOutputs) && which.substr(kOutputs.size()) == stage.name) found = &stage.outputs;
-  }
-  for (const turn::Input& input : draft.inputs) {
-    if (which.starts_with(kInputs) && which.substr(kInputs.size()) == input.name) found = &input.tree;
-  }
-  if (found == nullptr) {
-    return sys::fail(ErrorKind::not_found, "turn " + draft.turn + " has no " + printable(which) +
-                                               "; it may be before, after, outputs/STAGE or inputs/NAME");
-  }
-  if (const auto* none = std::get_if<turn::NotCaptured>(found)) {
-    return sys::fail(ErrorKind::not_found,
-                     "turn " + draft.turn + " did not keep that: " + printable(none->reason));
-  }
-  return std::get<turn::TreeRef>(*found);
+  return hold(words, {files, of}, std::move(mount), signals);
 }
 
 // The store is open only until the version is handed over: a reader that stays would keep its pages from
@@ -116,17 +94,13 @@ sys::Result<int> show_stored(const Words& words, const Options& options, const s
     return sys::fail(ErrorKind::usage, "--flush is for the live workspace of a running sandbox");
   std::optional<Opened> opened;
   TRY_ASSIGN(opened, open_ledger(options));
-  const size_t colon = words.name.find(':');
-  const std::string which = colon == words.name.npos ? "" : words.name.substr(colon + 1);
-  TRY_ASSIGN(const store::StoredRecord stored,
-             opened->ledger.store().load_record(words.name.substr(0, colon)));
-  TRY_ASSIGN(const turn::Record record, turn::read_record(stored.record.bytes));
-  TRY_ASSIGN(const turn::TreeRef tree, tree_of(record.draft, which));
+  TRY_ASSIGN(const demand::StoredVersion version, demand::find_stored(opened->ledger.store(), words.name));
   TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, false, kMountGuard));
   TRY_ASSIGN(const auto server, demand::VersionServer::start(opened->places));
   {
     TRY_ASSIGN(const store::Reader reader, opened->ledger.store().read());
-    TRY(demand::feed_version({turn::fetch_from(reader, stored.account), tree}, server->files(), "workspace"));
+    TRY(demand::feed_version({turn::fetch_from(reader, version.account), version.tree}, server->files(),
+                             "workspace"));
   }
   opened.reset();
   return hold(words, {server->files(), "workspace"}, std::move(mount), signals);
@@ -142,8 +116,14 @@ sys::Result<int> enter(const Arguments& arguments) {
   TRY(options.parse(arguments));
   TRY_ASSIGN(const demand::Places places, demand::find_places(options.state()));
   TRY_ASSIGN(const sys::Fd signals, signals_as_descriptor());
-  if (const std::string dir = live_dir(places, words.name); !dir.empty())
-    return show_live(words, dir, signals);
+  TRY_ASSIGN(const demand::VersionName name, demand::parse_version_name(words.name));
+  const bool named = name.kind == demand::VersionName::Kind::live;
+  if (const std::string dir = live_dir(places, name.word); !dir.empty())
+    return show_live(words, dir, named ? "@" + name.name : "workspace", signals);
+  if (named) {
+    return sys::fail(ErrorKind::not_found, "no sandbox of the demand '" + name.word +
+                                               "' runs; `turnbox workspace list` shows those that do");
+  }
   return show_stored(words, options, signals);
 }
 

@@ -69,6 +69,8 @@ void declare(Options& options, Words& words, demand::RunSpec& spec) {
   options.choice("--tier", words.tier, {"hardware", "emulated"});
   options.text("--image", spec.image);
   options.text("--workspace", spec.workspace);
+  options.text("--from", spec.from);
+  options.flag("--apply", spec.apply);
   options.texts("--input", words.inputs);
   options.texts("--env", words.env);
   options.number("--memory", spec.memory_mib, 1, 1u << 20);
@@ -84,6 +86,11 @@ sys::Result<demand::RunSpec> spec_of(const Arguments& arguments, const Words& wo
   if (arguments.after.empty()) {
     return sys::fail(ErrorKind::usage, "no command given; put it behind --, as in turnbox run -- uname -a");
   }
+  if (!spec.from.empty() && !spec.workspace.empty())
+    return sys::fail(ErrorKind::usage,
+                     "--workspace and --from both say what /workspace begins as; give one of them");
+  if (spec.apply && spec.workspace.empty())
+    return sys::fail(ErrorKind::usage, "--apply writes back to the directory of --workspace; give one");
   spec.command = arguments.after;
   if (!words.tier.empty()) {
     spec.tier = words.tier == "hardware" ? domain::Tier::hardware : domain::Tier::emulated;
@@ -96,6 +103,16 @@ sys::Result<demand::RunSpec> spec_of(const Arguments& arguments, const Words& wo
   if (words.timeout > 0) spec.timeout = std::chrono::milliseconds(static_cast<int64_t>(words.timeout * 1000));
   spec.boot_deadline = std::chrono::milliseconds(static_cast<int64_t>(words.boot_deadline * 1000));
   return spec;
+}
+
+void print_applied(const demand::Applied& applied, bool quiet) {
+  for (const std::string& note : applied.notes)
+    std::fprintf(stderr, "turnbox: %s\n", printable(note).c_str());
+  if (quiet) return;
+  std::fprintf(stderr, "turnbox: applied %llu added, %llu changed, %llu removed\n",
+               static_cast<unsigned long long>(applied.added),
+               static_cast<unsigned long long>(applied.changed),
+               static_cast<unsigned long long>(applied.removed));
 }
 
 void print_report(const demand::RunReport& report) {
@@ -139,8 +156,11 @@ sys::Result<int> enter(const Arguments& arguments) {
   auto report = demand::run(places, spec, hooks);
   progress.clear();
   if (!report) return tl::make_unexpected(std::move(report).error());
+  if (!report->not_applied.empty())
+    std::fprintf(stderr, "turnbox: %s\n", printable(report->not_applied).c_str());
   if (!report->failure.empty()) std::fprintf(stderr, "turnbox: %s\n", report->failure.c_str());
   if (!words.quiet) print_report(*report);
+  if (report->applied) print_applied(*report->applied, words.quiet);
   return report->exit_status;
 }
 
@@ -153,7 +173,8 @@ Boots a fresh microVM, runs CMD in /workspace, passes standard input, output and
 one signed record of the turn. The VM and everything in it is gone afterwards.
 
 what goes in
-  --workspace DIR     copy DIR into /workspace; DIR itself is never touched
+  --workspace DIR     copy DIR into /workspace; DIR itself is not touched, except by --apply
+  --from VERSION      begin with a stored version instead: TURN, TURN:before or a fork (turnbox workspace list)
   --input NAME=PATH   a file or directory, read-only at $TURNBOX_INPUTS/NAME (may be repeated)
   --env K=V           one variable of the command's environment (may be repeated)
 
@@ -165,6 +186,8 @@ the machine
   --connect URI       libvirt connection. Default: qemu:///embed below the runtime directory
 
 limits and results
+  --apply             once the turn completed, write its changes back to DIR: file by file, each at once; nothing at
+                      all where a file changed on the host meanwhile. Set-user-id bits and devices are never written
   --timeout SECONDS   end the command, and all it started, after that time
   --boot-timeout SECONDS  give up when the guest has not answered by then. Default: 60
   --record FILE       write the record to FILE as well

@@ -30,7 +30,12 @@ extern const Verb kRun, kDoctor, kImageBuild, kImageList, kImageVerify;
 extern const Verb kMount;
 extern const Verb kTurnList, kTurnShow, kTurnFiles, kTurnCat, kTurnVerify, kTurnExport;
 
-// How this program is told to be a mount's guard (broker/demand/operator_mount.h): a word that is no verb of a person.
+// How this program is told to be a mount's guard (broker/demand/operator_mount.h): a word that is no verb of
+// a person.
 inline constexpr char kMountGuard[] = "guard-mount";
+
+extern const Verb kWorkspaceList, kWorkspaceSnapshot, kWorkspaceFork, kWorkspaceDiff, kWorkspaceLs,
+    kWorkspaceCat;
+extern const Verb kWorkspaceExport, kWorkspaceRestore, kWorkspaceRm;
 
 }  // namespace turnbox::cli

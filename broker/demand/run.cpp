@@ -9,10 +9,12 @@
 
 #include "broker/demand/capture.h"
 #include "broker/demand/demand_name.h"
+#include "broker/demand/feed.h"
 #include "broker/demand/host_tree.h"
 #include "broker/demand/outcome.h"
 #include "broker/demand/reconcile.h"
 #include "broker/demand/sandbox.h"
+#include "broker/demand/versions.h"
 #include "broker/exec/guest.h"
 #include "broker/exec/session.h"
 #include "broker/turn/ledger.h"
@@ -29,6 +31,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kFlushDeadline{5'000};
 constexpr milliseconds kReasonWait{2'000};
+constexpr int kFailed = 125;
 constexpr const char* kThread = "main";
 constexpr const char* kStage = "run";
 constexpr const char* kPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -65,6 +68,7 @@ class Run {
     TRY(committed);
     if (!removed)
       return sys::context("the turn is recorded, but its sandbox did not go", std::move(removed).error());
+    apply(outcome);
     return report(outcome);
   }
 
@@ -79,9 +83,13 @@ class Run {
   Outcome run_command();
   void end_turn(Outcome& outcome);
   sys::Status commit(Outcome& outcome);
+  void apply(const Outcome& outcome);
   RunReport report(const Outcome& outcome);
 
-  sys::Status import(const std::string& target, const std::string& path, RootKind kind);
+  sys::Result<Applied> apply_recorded();
+  sys::Status import(const std::string& target, const std::string& path, RootKind kind,
+                     HostStamps* stamps = nullptr);
+  sys::Status import_version();
   exec::ExecSpec exec_spec() const;
   Outcome failed_early() const;
   Outcome cancelled(int signal) const;
@@ -107,6 +115,8 @@ class Run {
   std::unique_ptr<Sandbox> sandbox_;
   std::optional<Capture> capture_;
   std::string stage_dir_;
+  std::optional<StoredVersion> from_;
+  HostStamps imported_;  // of --workspace, for --apply
   control::SnapshotId before_ = 0, after_ = 0;
   std::optional<control::TurnEnd> turn_end_;
   int cancel_signal_ = 0;
@@ -137,6 +147,9 @@ sys::Status Run::check_host() {
 sys::Status Run::open_ledger() {
   TRY_ASSIGN(turn::Ledger ledger, turn::Ledger::open(places_.state));
   ledger_.emplace(std::move(ledger));
+  if (!spec_.from.empty()) {
+    TRY_ASSIGN(from_, find_stored(ledger_->store(), spec_.from));
+  }
   return sys::Result<Reconciled>(reconcile(places_, ledger_->store())).map([](const Reconciled&) {});
 }
 
@@ -164,7 +177,10 @@ sys::Status Run::make_sandbox() {
 }
 
 sys::Status Run::import_host_files() {
-  if (!spec_.workspace.empty()) TRY(import("workspace", spec_.workspace, RootKind::directory));
+  if (!spec_.workspace.empty()) {
+    TRY(import("workspace", spec_.workspace, RootKind::directory, spec_.apply ? &imported_ : nullptr));
+  }
+  if (from_) TRY(import_version());
   for (const auto& [name, path] : spec_.inputs) {
     TRY(import("input:" + name, path, RootKind::any));
     draft_.inputs.push_back({.name = name, .tree = {}});
@@ -172,7 +188,18 @@ sys::Status Run::import_host_files() {
   return {};
 }
 
-sys::Status Run::import(const std::string& target, const std::string& path, RootKind kind) {
+sys::Status Run::import_version() {
+  tell("importing " + from_->shown);
+  TRY_ASSIGN(const store::Reader reader, ledger_->store().read());
+  const turn::StoredTree tree(turn::fetch_from(reader, from_->account), from_->tree);
+  auto fed = feed_version(tree, sandbox_->files(), "workspace");
+  if (!fed) return sys::context("cannot start from " + from_->shown, std::move(fed).error());
+  tell("booting");
+  return {};
+}
+
+sys::Status Run::import(const std::string& target, const std::string& path, RootKind kind,
+                        HostStamps* stamps) {
   auto take = [&](sys::Fd memfd, bool more) -> sys::Status {
     return sandbox_->files().import(target, memfd.get(), more).map([](const control::Imported&) {});
   };
@@ -180,7 +207,7 @@ sys::Status Run::import(const std::string& target, const std::string& path, Root
     tell("importing " + path + ": " + std::to_string(totals.entries) + " entries, " +
          std::to_string(totals.bytes >> 20) + " MiB");
   };
-  auto read = read_host_tree(path, kind, take, show);
+  auto read = read_host_tree(path, kind, take, show, stamps);
   if (!read) return tl::make_unexpected(std::move(read).error());
   tell("booting");
   return {};
@@ -377,8 +404,35 @@ sys::Status Run::remove_sandbox() {
   return ended;
 }
 
+sys::Result<Applied> Run::apply_recorded() {
+  const auto* before = std::get_if<turn::TreeRef>(&draft_.workspace_before);
+  const auto* after = std::get_if<turn::TreeRef>(&draft_.workspace_after);
+  if (before == nullptr || after == nullptr)
+    return sys::fail(ErrorKind::unavailable, "nothing was applied: the turn's workspace was not captured");
+  TRY_ASSIGN(const store::Reader reader, ledger_->store().read());
+  const turn::Fetch fetch = turn::fetch_from(reader, draft_.account);
+  return apply_changes(spec_.workspace, imported_, turn::StoredTree(fetch, *before),
+                       turn::StoredTree(fetch, *after));
+}
+
+// From the store, not from the sandbox, which is gone: what is applied is what was recorded.
+void Run::apply(const Outcome& outcome) {
+  if (!spec_.apply) return;
+  if (outcome.status != turn::TurnStatus::completed) {
+    report_.not_applied = "nothing was applied, since the turn did not complete";
+    return;
+  }
+  auto applied = apply_recorded();
+  if (applied) {
+    report_.applied = std::move(*applied);
+  } else {
+    report_.not_applied = applied.error().text;
+  }
+}
+
 RunReport Run::report(const Outcome& outcome) {
   report_.exit_status = outcome.exit_status;
+  if (outcome.exit_status == 0 && !report_.not_applied.empty()) report_.exit_status = kFailed;
   report_.turn = draft_.turn;
   report_.status = turn::name_of(outcome.status);
   if (outcome.reason != turn::Reason::none) report_.reason = turn::name_of(outcome.reason);

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "broker/demand/apply.h"
 #include "broker/demand/places.h"
 #include "vmm/domain/tier.h"
 #include "vmm/sys/result.h"
@@ -23,7 +24,9 @@ struct RunSpec {
   std::vector<std::string> command;
   std::optional<domain::Tier> tier;  // empty: the best the host has
   std::string image = "default";
-  std::string workspace;                                    // directory of the host, or empty
+  std::string workspace;  // directory of the host, or empty
+  std::string from;       // a stored version (version_name.h), or empty
+  bool apply = false;     // write the turn's changes back to `workspace` once it completed
   std::vector<std::pair<std::string, std::string>> inputs;  // name, path
   std::vector<std::pair<std::string, std::string>> env;
   unsigned memory_mib = 512;
@@ -46,7 +49,9 @@ struct RunReport {
   std::chrono::milliseconds boot{0}, run{0};
   std::vector<ChangeRow> changes;
   uint64_t added = 0, changed = 0, removed = 0;
-  std::string failure;  // one sentence when turnbox itself failed after the turn began
+  std::optional<Applied> applied;
+  std::string not_applied;  // one sentence when --apply did nothing, or broke off
+  std::string failure;      // one sentence when turnbox itself failed after the turn began
 };
 
 // Watches for SIGINT and SIGTERM, and tells where the run is. `phase` gets «booting», «importing 120 files»,

@@ -196,6 +196,23 @@ sys::Status rebind(const std::string& vsock_path, uint64_t epoch, Clock::time_po
   return {};
 }
 
+sys::Result<std::vector<std::string>> try_rebind(const std::string& vsock_path, uint64_t epoch,
+                                                 Clock::time_point until) {
+  constexpr std::string_view kRunning = "execs are running: ";
+  const auto bound = rebind(vsock_path, epoch, until);
+  if (bound) return std::vector<std::string>();
+  const std::string& text = bound.error().text;
+  size_t at = text.find(kRunning);
+  if (bound.error().kind != ErrorKind::conflict || at == text.npos) return tl::make_unexpected(bound.error());
+  std::vector<std::string> ids;
+  for (at += kRunning.size(); at < text.size();) {
+    const size_t end = std::min(text.find(", ", at), text.size());
+    ids.push_back(text.substr(at, end - at));
+    at = end + 2;
+  }
+  return ids;
+}
+
 sys::Status kill(const std::string& vsock_path, const std::string& exec, int signal,
                  Clock::time_point until) {
   TRY(ask(vsock_path, {{"op", "kill"}, {"exec", exec}, {"signal", signal}}, until));

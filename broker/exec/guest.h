@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "vmm/sys/fd.h"
 
@@ -48,6 +49,9 @@ sys::Result<std::string> await_guest(const std::string& vsock_path, Clock::time_
 // Whether the guest wrote everything back within its deadline.
 sys::Result<bool> flush(const std::string& vsock_path, std::chrono::milliseconds deadline);
 sys::Status rebind(const std::string& vsock_path, uint64_t epoch, Clock::time_point until);
+// The same, but the ids of what still runs instead of an error; none: it is bound.
+sys::Result<std::vector<std::string>> try_rebind(const std::string& vsock_path, uint64_t epoch,
+                                                 Clock::time_point until);
 sys::Status kill(const std::string& vsock_path, const std::string& exec, int signal, Clock::time_point until);
 sys::Status end(const std::string& vsock_path, const std::string& exec, Clock::time_point until);
 sys::Status power_off(const std::string& vsock_path, Clock::time_point until);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -157,6 +158,52 @@ BOOST_AUTO_TEST_CASE(file_is_no_workspace_but_an_input) {
   BOOST_TEST(got.rows[0].type == 'f');
   BOOST_TEST(got.rows[0].path == "");
   BOOST_TEST(!read(dir.path + "/missing").result.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(name_of_255_bytes_that_are_no_utf8_is_kept) {
+  TempDir dir;
+  const std::string name(255, '\xfe');
+  std::ofstream(dir.path + "/" + name) << "x";
+  const Read got = read(dir.path);
+  BOOST_REQUIRE(got.result.has_value());
+  BOOST_TEST((got.rows.at(1).path == name));
+}
+
+BOOST_AUTO_TEST_CASE(device_node_is_refused_by_name, *boost::unit_test::precondition([](auto) {
+                       return boost::test_tools::assertion_result(::geteuid() == 0);
+                     })) {
+  TempDir dir;
+  BOOST_REQUIRE(::mknod((dir.path + "/zero").c_str(), S_IFCHR | 0666, makedev(1, 5)) == 0);
+  const auto done = read(dir.path).result;
+  BOOST_REQUIRE(!done.has_value());
+  BOOST_TEST(done.error().text.find(dir.path + "/zero is a device") != std::string::npos, done.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(unreadable_file_is_refused_by_name) {
+  TempDir dir;
+  ::chmod(dir.path.c_str(), 0755);
+  std::ofstream(dir.path + "/secret") << "x";
+  ::chmod((dir.path + "/secret").c_str(), 0);
+  // Root reads everything: the effective user is another for the time.
+  const bool root = ::geteuid() == 0;
+  if (root) BOOST_REQUIRE(::seteuid(65534) == 0);
+  const auto done = read(dir.path).result;
+  if (root) BOOST_REQUIRE(::seteuid(0) == 0);
+  BOOST_REQUIRE(!done.has_value());
+  BOOST_TEST(done.error().text.find(dir.path + "/secret") != std::string::npos, done.error().text);
+  BOOST_TEST(done.error().text.find("Permission denied") != std::string::npos, done.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(many_entries_are_all_kept) {
+  TempDir dir;
+  for (int i = 0; i < 200; ++i) {
+    const std::string below = dir.path + "/d" + std::to_string(i);
+    stdfs::create_directory(below);
+    for (int j = 0; j < 100; ++j) std::ofstream(below + "/" + std::to_string(j)) << j;
+  }
+  const auto done = read(dir.path).result;
+  BOOST_REQUIRE(done.has_value());
+  BOOST_TEST(done->entries == 1u + 200 + 20'000);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
