@@ -1,9 +1,11 @@
 // Where two views of one tree differ.
 //
 // First every inode that differs is found, which skips what the two tables share, and the directories above
-// it are marked in its view. Then marked directories alone are compared, entry by entry.
+// it are marked in its view. Then marked directories alone are gone into: where one has the same entries in
+// both views, for those of its entries that differ or are marked, else entry by entry.
 #include "fs/tree/diff.h"
 
+#include <bitset>
 #include <cstring>
 #include <unordered_set>
 
@@ -72,6 +74,21 @@ struct Marks {
   }
 };
 
+// Inodes that differ, and the directories above them. Asked for every entry of a directory: most are told
+// apart by a bit.
+class Touched {
+ public:
+  void add(Ino ino) {
+    inos_.insert(ino);
+    hint_.set(ino % hint_.size());
+  }
+  bool has(Ino ino) const { return hint_.test(ino % hint_.size()) && inos_.contains(ino); }
+
+ private:
+  std::bitset<8192> hint_;
+  std::unordered_set<Ino> inos_;
+};
+
 // One name of a directory in both views; kNoIno where it is not. `below`: what stands below it, not itself.
 struct Task {
   std::string_view name;
@@ -106,6 +123,7 @@ class Differ {
     size_t next = 0;
   };
   void enter(Ino from, Ino to, bool all);
+  void enter_same(const Inode& dir);
   void compare(const Task& task);
   bool unchanged_below(const Task& task) const;
   const Inode* dir(const InodeTable& inodes, Ino ino) const {
@@ -116,6 +134,7 @@ class Differ {
   const InodeTable& from_;
   const InodeTable& to_;
   Marks marked_from_, marked_to_;
+  Touched touched_;
   const Visit& visit_;
   std::string path_;
   std::vector<Frame> frames_;
@@ -127,7 +146,11 @@ void Differ::run(Ino from_root, Ino to_root) {
     InodeTable::differing(from_, to_, [this](Ino ino, const Inode* a, const Inode* b) {
       if (a != nullptr) marked_from_.mark(ino, *a);
       if (b != nullptr) marked_to_.mark(ino, *b);
+      touched_.add(ino);
     });
+    for (const Marks* marks : {&marked_from_, &marked_to_}) {
+      for (const Ino dir : marks->dirs) touched_.add(dir);
+    }
   }
   if (dir(from_, from_root) == nullptr && dir(to_, to_root) == nullptr)
     return compare({{}, false, from_root, to_root});
@@ -158,6 +181,7 @@ bool Differ::unchanged_below(const Task& task) const {
 void Differ::enter(Ino from, Ino to, bool all) {
   const Inode* a = dir(from_, from);
   const Inode* b = dir(to_, to);
+  if (!all && a != nullptr && b != nullptr && a->node == b->node) return enter_same(*b);
   const auto old_entries = a != nullptr ? sorted_entries(*a) : std::vector<Dirent>();
   const auto new_entries = b != nullptr ? sorted_entries(*b) : std::vector<Dirent>();
   Frame frame{path_.size(), all, {}};
@@ -177,6 +201,19 @@ void Differ::enter(Ino from, Ino to, bool all) {
     if (take_left) ++left;
     if (take_right) ++right;
   }
+  std::sort(frame.tasks.begin(), frame.tasks.end(), comes_before);
+  frames_.push_back(std::move(frame));
+}
+
+// A directory whose entries are one node in both views: each names the same inode in both.
+void Differ::enter_same(const Inode& dir) {
+  Frame frame{path_.size(), false, {}};
+  Dir::scan(dir.node, 0, [&](const Dirent& entry) {
+    if (!touched_.has(entry.ino)) return true;
+    frame.tasks.push_back({entry.name, false, entry.ino, entry.ino});
+    if (entry.type == Type::directory) frame.tasks.push_back({entry.name, true, entry.ino, entry.ino});
+    return true;
+  });
   std::sort(frame.tasks.begin(), frame.tasks.end(), comes_before);
   frames_.push_back(std::move(frame));
 }

@@ -82,7 +82,7 @@ class Virtiofsd:
         listener.listen(1)
         self.process = subprocess.Popen(
             [VIRTIOFSD, f"--fd={listener.fileno()}", "-o", f"source={self.base}/served", "-o", "sandbox=chroot",
-             "-o", "cache=always", "--thread-pool-size=0", "-o", "log_level=err"],
+             "-o", "cache=always", "--thread-pool-size=0", "--rlimit-nofile=400000", "-o", "log_level=err"],
             pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         listener.close()
 
@@ -110,8 +110,9 @@ def write_data(path, base, chosen):
         os.makedirs(os.path.dirname(f"{repo}/{name}"), exist_ok=True)
         with open(f"{repo}/{name}", "wb") as file:
             file.write(body)
-    git = ["git", "-C", repo, "-c", "user.name=bench", "-c", "user.email=bench@invalid"]
-    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"], ["gc", "-q"]):
+    git = ["git", "-C", repo, "-c", "gc.auto=0", "-c", "user.name=bench", "-c", "user.email=bench@invalid"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"],
+                  ["-c", "pack.threads=1", "repack", "-adq"]):
         subprocess.run(git + words, check=True, stdin=subprocess.DEVNULL)
     with tarfile.open(f"{base}/repo.tar", "w") as archive:
         archive.add(repo, "repo")
