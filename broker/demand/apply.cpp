@@ -100,7 +100,9 @@ class Applier {
       : host_(host), after_(after), plan_(plan) {}
   ~Applier() {
     for (const Staged& staged : staged_) {
-      if (!staged.placed) (void)remove_tree(staged.parent.get(), staged.name);
+      if (staged.placed) continue;
+      if (const auto parent = host_.directory(parent_of(staged.path)))
+        (void)remove_tree(parent->get(), staged.name);
     }
   }
   Applier(const Applier&) = delete;
@@ -110,12 +112,12 @@ class Applier {
   Status stage() {
     for (const std::string& path : plan_.put) {
       const std::string dir = parent_of(path);
-      auto parent = host_.directory(dir);
+      const auto parent = host_.directory(dir);
       if (!parent) return sys::fail_errno("nothing was applied: cannot write to " + host_.shown(dir));
       staged_.push_back(
-          {path, std::move(*parent),
-           ".turnbox-apply-" + std::to_string(::getpid()) + "-" + std::to_string(staged_.size())});
-      const Status made = build(path, staged_.back().parent.get(), staged_.back().name);
+          {path, ".turnbox-apply-" + std::to_string(::getpid()) + "-" + std::to_string(staged_.size())});
+      const std::string& name = staged_.back().name;
+      const Status made = build(path, parent->get(), dir.empty() ? name : dir + "/" + name);
       if (!made) return sys::context("nothing was applied", made.error());
     }
     return {};
@@ -134,8 +136,7 @@ class Applier {
  private:
   struct Staged {
     std::string path;
-    sys::Fd parent;
-    std::string name;  // in the parent
+    std::string name;  // beside it
     bool placed = false;
   };
 
@@ -146,11 +147,13 @@ class Applier {
             .xattrs = &xattrs};
   }
 
-  Status build(const std::string& path, int directory, const std::string& name) {
+  // `at`: where it is made, relative to the host's directory; its last part is made in `directory`.
+  Status build(const std::string& path, int directory, const std::string& at) {
     const TreeEntry& entry = plan_.after.at(path);
     const auto xattrs = applied_xattrs(entry);
+    const std::string name = last_of(at);
     if (entry.type != 'd') {
-      TRY_ASSIGN(const bool linked, link_to_first(entry, directory, name));
+      TRY_ASSIGN(const bool linked, link_to_first(entry, directory, at));
       if (linked) return {};
       return make_entry(after_, entry, directory, name, made_as(entry, xattrs));
     }
@@ -161,22 +164,21 @@ class Applier {
     for (auto below = plan_.after.lower_bound(prefix);
          below != plan_.after.end() && below->first.starts_with(prefix); ++below) {
       if (below->first.find('/', prefix.size()) != std::string::npos) continue;
-      TRY(build(below->first, inside.get(), below->first.substr(prefix.size())));
+      TRY(build(below->first, inside.get(), at + "/" + below->first.substr(prefix.size())));
     }
     return finish_entry(entry, directory, name, made_as(entry, xattrs));
   }
 
   // The second and later names of one file are links to the first that was staged.
-  sys::Result<bool> link_to_first(const TreeEntry& entry, int directory, const std::string& name) {
+  sys::Result<bool> link_to_first(const TreeEntry& entry, int directory, const std::string& at) {
     if (!plan_.links.contains(entry.ino)) return false;
-    const auto first = first_.find(entry.ino);
-    if (first == first_.end()) {
-      TRY_ASSIGN(sys::Fd copy, sys::duplicate(directory));
-      first_.emplace(entry.ino, std::pair(std::move(copy), name));
-      return false;
-    }
-    if (::linkat(first->second.first.get(), first->second.second.c_str(), directory, name.c_str(), 0) < 0)
+    const auto [first, added] = first_.try_emplace(entry.ino, at);
+    if (added) return false;
+    const auto from = host_.directory(parent_of(first->second));
+    if (!from ||
+        ::linkat(from->get(), last_of(first->second).c_str(), directory, last_of(at).c_str(), 0) < 0) {
       return sys::fail_errno("cannot link '" + entry.path + "'");
+    }
     return true;
   }
 
@@ -190,7 +192,9 @@ class Applier {
     const auto old = plan_.before.find(staged.path);
     const bool was_dir = old != plan_.before.end() && old->second.type == 'd';
     const bool is_dir = plan_.after.at(staged.path).type == 'd';
-    const int parent = staged.parent.get();
+    const auto there = host_.directory(parent_of(staged.path));
+    if (!there) return broke_off(staged.path);
+    const int parent = there->get();
     if (old == plan_.before.end()) {
       if (::renameat2(parent, staged.name.c_str(), parent, name.c_str(), RENAME_NOREPLACE) < 0)
         return broke_off(staged.path);
@@ -241,7 +245,7 @@ class Applier {
   const turn::StoredTree& after_;
   const ApplyPlan& plan_;
   std::vector<Staged> staged_;
-  std::map<uint64_t, std::pair<sys::Fd, std::string>> first_;
+  std::map<uint64_t, std::string> first_;  // where the first name of a file was staged
   size_t done_ = 0;
 };
 

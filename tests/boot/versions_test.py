@@ -1,12 +1,16 @@
 """turnbox workspace and run --apply/--from, from the outside, on real runs. Few boots: each is worth several looks."""
 import json
 import os
-import shutil
 import subprocess
 import tarfile
 import unittest
 
-from support import STATE, BootTest, last_record, main, sh, start, turnbox, turns, wait_until, sandbox_dirs
+from support import BootTest, last_record, main, sandbox_dirs, sh, start, turnbox, turns
+
+
+def read(path):
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def tree_of(path):
@@ -17,7 +21,7 @@ def tree_of(path):
             at = os.path.join(top, name)
             st = os.lstat(at)
             kind = "d" if os.path.isdir(at) and not os.path.islink(at) else "l" if os.path.islink(at) else "f"
-            content = os.readlink(at) if kind == "l" else open(at, "rb").read() if kind == "f" else None
+            content = os.readlink(at) if kind == "l" else read(at) if kind == "f" else None
             found[os.path.relpath(at, path)] = (kind, st.st_mode & 0o7777, content)
     return found
 
@@ -45,7 +49,7 @@ class Stored(BootTest):
         done = sh(self.SCRIPT, "--workspace", project, "--apply")
         self.assert_ok(done)
         self.assertIn(b"applied", done.stderr)
-        self.assertEqual(open(project + "/edit").read(), "new\n")
+        self.assertEqual(read(project + "/edit"), b"new\n")
         self.assertFalse(os.path.exists(project + "/drop"))
         self.assertEqual(os.stat(project + "/keep").st_mode & 0o7777, 0o755)
         self.assertEqual(os.stat(project + "/made/x").st_ino, os.stat(project + "/made/y").st_ino)
@@ -135,7 +139,7 @@ class Stored(BootTest):
         self.assert_ok(done, 125)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertIn(b"cannot be written to", done.stderr)
-        self.assertEqual(open(project + "/edit").read(), "old\n")
+        self.assertEqual(read(project + "/edit"), b"old\n")
         self.assertEqual(len(turns()), count + 1)
 
 

@@ -192,6 +192,20 @@ BOOST_AUTO_TEST_CASE(names_of_any_bytes_and_odd_order) {
   check_applied();
 }
 
+BOOST_AUTO_TEST_CASE(more_changes_than_descriptors) {
+  for (int i = 0; i < 1'500; ++i) put(host + "/src/n" + std::to_string(i), "old");
+  import();
+  stdfs::create_directory(guest + "/made");
+  for (int i = 0; i < 1'500; ++i) {
+    put(guest + "/src/n" + std::to_string(i), "new " + std::to_string(i));
+    put(guest + "/src/p" + std::to_string(i), std::to_string(i));
+    stdfs::create_hard_link(guest + "/src/p" + std::to_string(i), guest + "/made/q" + std::to_string(i));
+  }
+  const auto done = apply();
+  BOOST_REQUIRE_MESSAGE(done.has_value(), (done ? "" : done.error().text));
+  check_applied();
+}
+
 BOOST_AUTO_TEST_CASE(a_file_that_changed_on_the_host_is_refused_by_name_even_with_its_old_size_and_time) {
   import();
   put(guest + "/edit", "new text");
