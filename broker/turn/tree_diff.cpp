@@ -1,74 +1,97 @@
-// Two trees compared by digests, directory by directory.
+// Two trees compared by digests, directory by directory. No recursion: a guest nests directories as deep as
+// it likes.
+#include <algorithm>
+
 #include "broker/turn/stored_tree.h"
 
 namespace turnbox::turn {
 
-using sys::Result;
 using sys::Status;
 
 namespace {
+
+// One name in either tree, or in both.
+struct Pair {
+  std::string path;
+  std::optional<DirEntry> before, after;
+};
 
 class Differ {
  public:
   Differ(const StoredTree& from, const StoredTree& to, const std::function<Status(const TreeChange&)>& visit)
       : from_(from), to_(to), visit_(visit) {}
 
-  Status directories(const std::string& path, const sys::Digest& old_dir, const sys::Digest& new_dir) {
-    if (old_dir == new_dir) return {};
-    TRY_ASSIGN(const auto before, from_.list(old_dir));
-    TRY_ASSIGN(const auto after, to_.list(new_dir));
+  Status run() {
+    TRY(open({.path = "",
+              .before = DirEntry{"", 'd', 0, from_.ref().content},
+              .after = DirEntry{"", 'd', 0, to_.ref().content}}));
+    while (!todo_.empty()) {
+      const Pair next = std::move(todo_.back());
+      todo_.pop_back();
+      TRY(look_at(next));
+    }
+    return {};
+  }
+
+ private:
+  // Puts what is in the directories of a pair on the stack, the first name on top.
+  Status open(const Pair& pair) {
+    std::vector<DirEntry> before, after;
+    if (pair.before) {
+      TRY_ASSIGN(before, from_.list(pair.before->digest));
+    }
+    if (pair.after) {
+      TRY_ASSIGN(after, to_.list(pair.after->digest));
+    }
+    const size_t first = todo_.size();
     auto old_row = before.begin();
     auto new_row = after.begin();
     while (old_row != before.end() || new_row != after.end()) {
       const int order = old_row == before.end()  ? 1
                         : new_row == after.end() ? -1
                                                  : old_row->name.compare(new_row->name);
-      if (order < 0) {
-        TRY(whole('-', from_, path, *old_row++));
-      } else if (order > 0) {
-        TRY(whole('+', to_, path, *new_row++));
-      } else {
-        TRY(pair(path, *old_row++, *new_row++));
-      }
+      const std::string& name = order <= 0 ? old_row->name : new_row->name;
+      Pair next{.path = pair.path.empty() ? name : pair.path + "/" + name, .before = {}, .after = {}};
+      if (order <= 0) next.before = *old_row++;
+      if (order >= 0) next.after = *new_row++;
+      todo_.push_back(std::move(next));
     }
+    std::reverse(todo_.begin() + static_cast<ptrdiff_t>(first), todo_.end());
     return {};
   }
 
- private:
-  static std::string below(const std::string& path, const std::string& name) {
-    return path.empty() ? name : path + "/" + name;
-  }
-
-  Status whole(char change, const StoredTree& tree, const std::string& path, const DirEntry& row) {
-    const std::string at = below(path, row.name);
-    TRY(visit_(
-        {.change = change, .type = row.type, .path = at, .old_mode = {}, .new_mode = {}, .content = true}));
-    if (row.type != 'd') return {};
-    TRY_ASSIGN(const auto rows, tree.list(row.digest));
-    for (const DirEntry& entry : rows) TRY(whole(change, tree, at, entry));
-    return {};
-  }
-
-  Status pair(const std::string& path, const DirEntry& before, const DirEntry& after) {
+  Status look_at(const Pair& pair) {
+    if (!pair.before || !pair.after) return one_side(pair);
+    const DirEntry &before = *pair.before, &after = *pair.after;
     if (before.type != after.type && (before.type == 'd' || after.type == 'd')) {
-      TRY(whole('-', from_, path, before));
-      return whole('+', to_, path, after);
+      todo_.push_back({.path = pair.path, .before = {}, .after = after});
+      return one_side({.path = pair.path, .before = before, .after = {}});
     }
-    TreeChange change{
-        .change = '~', .type = after.type, .path = below(path, after.name), .old_mode = {}, .new_mode = {}};
+    TreeChange change{.change = '~', .type = after.type, .path = pair.path, .old_mode = {}, .new_mode = {}};
     if (before.mode != after.mode) {
       change.old_mode = before.mode;
       change.new_mode = after.mode;
     }
     change.content = after.type != 'd' && (before.type != after.type || before.digest != after.digest);
     if (change.content || change.old_mode) TRY(visit_(change));
-    if (after.type == 'd') return directories(change.path, before.digest, after.digest);
-    return {};
+    return after.type == 'd' && before.digest != after.digest ? open(pair) : Status();
+  }
+
+  Status one_side(const Pair& pair) {
+    const DirEntry& entry = pair.before ? *pair.before : *pair.after;
+    TRY(visit_({.change = pair.before ? '-' : '+',
+                .type = entry.type,
+                .path = pair.path,
+                .old_mode = {},
+                .new_mode = {},
+                .content = true}));
+    return entry.type == 'd' ? open(pair) : Status();
   }
 
   const StoredTree& from_;
   const StoredTree& to_;
   const std::function<Status(const TreeChange&)>& visit_;
+  std::vector<Pair> todo_;
 };
 
 }  // namespace
@@ -79,7 +102,7 @@ Status diff_trees(const StoredTree& from, const StoredTree& to,
   if (from.ref().kind != store::ObjectKind::dir || to.ref().kind != store::ObjectKind::dir) {
     return visit({.change = '~', .type = 'f', .path = "", .old_mode = {}, .new_mode = {}, .content = true});
   }
-  return Differ(from, to, visit).directories("", from.ref().content, to.ref().content);
+  return Differ(from, to, visit).run();
 }
 
 }  // namespace turnbox::turn
