@@ -14,6 +14,7 @@ import collections
 import io
 import json
 import os
+import resource
 import shutil
 import socket
 import statistics
@@ -70,6 +71,11 @@ print(time.monotonic_ns() - start)
 """
 
 
+def may_open():
+    """virtiofsd holds a descriptor for every file that its guest knows."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
 class Virtiofsd:
     """QEMU's C virtiofsd with its best options for a directory of /dev/shm."""
 
@@ -82,7 +88,7 @@ class Virtiofsd:
         listener.listen(1)
         self.process = subprocess.Popen(
             [VIRTIOFSD, f"--fd={listener.fileno()}", "-o", f"source={self.base}/served", "-o", "sandbox=chroot",
-             "-o", "cache=always", "--thread-pool-size=0", "--rlimit-nofile=400000", "-o", "log_level=err"],
+             "-o", "cache=always", "--thread-pool-size=0", f"--rlimit-nofile={may_open()}", "-o", "log_level=err"],
             pass_fds=[listener.fileno()], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         listener.close()
 
@@ -216,6 +222,9 @@ def main():
     for program in (VIRTIOFSD, "qemu-system-x86_64"):
         if shutil.which(program) is None:
             support.unavailable(f"{program} is not installed")
+    if chosen.tree > may_open() * 3 // 5:
+        chosen.tree = may_open() * 3 // 5
+        print(f"virtiofsd may open {may_open()} files here: the repository has {chosen.tree}")
     support.prepare_image()
     image = os.path.realpath(f"{support.STATE}/images/default")
     base = tempfile.mkdtemp(prefix="tbbench-", dir="/tmp")
