@@ -1,8 +1,5 @@
 // `turnbox mount`: a version on a directory of this host, for as long as the command runs.
-#include <sys/stat.h>
-
 #include <cstdio>
-#include <optional>
 #include <variant>
 
 #include "broker/cli/open_ledger.h"
@@ -18,7 +15,6 @@
 #include "broker/demand/versions.h"
 #include "broker/exec/guest.h"
 #include "broker/turn/stored_tree.h"
-#include "vmm/sys/socket.h"
 
 namespace turnbox::cli {
 namespace {
@@ -28,7 +24,6 @@ using demand::OperatorMount;
 using sys::ErrorKind;
 
 constexpr auto kFlushTime = std::chrono::seconds(10);
-constexpr auto kAnswerTime = std::chrono::seconds(60);
 
 struct Words {
   std::string name, dir;
@@ -40,6 +35,15 @@ struct Shown {
   control::Client& files;
   std::string of;
 };
+
+// A mount stays for hours: the store is open only until the version is found and handed over.
+void close(Opened opened) {
+  const Opened closed(std::move(opened));
+}
+
+tl::unexpected<sys::Error> no_guest() {
+  return sys::fail(ErrorKind::usage, "--flush is for the live workspace of a running sandbox");
+}
 
 sys::Result<int> hold(const Words& words, const Shown& shown, OperatorMount mount, const sys::Fd& signals) {
   TRY(mount.attach(shown.files, shown.of, words.write));
@@ -55,54 +59,43 @@ sys::Result<int> hold(const Words& words, const Shown& shown, OperatorMount moun
   return 0;
 }
 
-std::string live_dir(const demand::Places& places, const std::string& name) {
-  if (name.empty() || name.find('/') != name.npos || name[0] == '.') return {};
-  const std::string dir = places.runtime + "/" + name;
-  struct stat found {};
-  return ::stat((dir + "/" + demand::kOperatorsSocket).c_str(), &found) == 0 && S_ISSOCK(found.st_mode) ? dir
-                                                                                                        : "";
-}
-
-sys::Result<int> show_live(const Words& words, const std::string& dir, const std::string& of,
+sys::Result<int> show_live(const Words& words, const demand::Places& places, const demand::LiveVersion& live,
                            const sys::Fd& signals) {
-  if (words.write && of == "workspace") {
+  if (words.write && live.of == "workspace") {
     return sys::fail(ErrorKind::usage,
                      "only the guest writes the live workspace of " + words.name +
                          "; make a fork with turnbox workspace fork and mount that with --write");
   }
+  if (words.flush && live.of != "workspace") return no_guest();
+  TRY_ASSIGN(control::Client files, demand::connect_files(places, live.demand));
   if (words.flush) {
-    auto flushed = exec::flush(dir + "/" + demand::kVsockSocket, kFlushTime);
+    const std::string vsock = demand::runtime_dir_of(places, live.demand) + "/" + demand::kVsockSocket;
+    auto flushed = exec::flush(vsock, kFlushTime);
     if (!flushed)
       return sys::context("cannot have " + words.name + " write back what it holds", flushed.error());
     if (!*flushed) std::fprintf(stderr, "turnbox: the guest did not write everything back within 10 s\n");
   }
-  TRY_ASSIGN(sys::Fd socket, sys::connect_unix(dir + "/" + demand::kOperatorsSocket));
-  control::Client files(std::move(socket), kAnswerTime);
   TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, words.write, kMountGuard));
-  return hold(words, {files, of}, std::move(mount), signals);
+  return hold(words, {files, live.of}, std::move(mount), signals);
 }
 
-// The store is open only until the version is handed over: a reader that stays would keep its pages from
-// being used again.
-sys::Result<int> show_stored(const Words& words, const Options& options, const sys::Fd& signals) {
+sys::Result<int> show_stored(const Words& words, Opened opened, const demand::StoredVersion& stored,
+                             const sys::Fd& signals) {
   if (words.write) {
     return sys::fail(ErrorKind::usage,
-                     "a stored turn does not change; make a fork with turnbox workspace fork and mount "
-                     "that with --write");
+                     words.name +
+                         " is stored, and what is stored does not change; only a fork of a running sandbox "
+                         "(turnbox workspace fork) is mounted with --write");
   }
-  if (words.flush)
-    return sys::fail(ErrorKind::usage, "--flush is for the live workspace of a running sandbox");
-  std::optional<Opened> opened;
-  TRY_ASSIGN(opened, open_ledger(options));
-  TRY_ASSIGN(const demand::StoredVersion version, demand::find_stored(opened->ledger.store(), words.name));
+  if (words.flush) return no_guest();
   TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, false, kMountGuard));
-  TRY_ASSIGN(const auto server, demand::VersionServer::start(opened->places));
+  TRY_ASSIGN(const auto server, demand::VersionServer::start(opened.places));
   {
-    TRY_ASSIGN(const store::Reader reader, opened->ledger.store().read());
-    TRY(demand::feed_version({turn::fetch_from(reader, version.account), version.tree}, server->files(),
+    TRY_ASSIGN(const store::Reader reader, opened.ledger.store().read());
+    TRY(demand::feed_version({turn::fetch_from(reader, stored.account), stored.tree}, server->files(),
                              "workspace"));
   }
-  opened.reset();
+  close(std::move(opened));
   return hold(words, {server->files(), "workspace"}, std::move(mount), signals);
 }
 
@@ -114,17 +107,16 @@ sys::Result<int> enter(const Arguments& arguments) {
   options.flag("--write", words.write);
   options.flag("--flush", words.flush);
   TRY(options.parse(arguments));
-  TRY_ASSIGN(const demand::Places places, demand::find_places(options.state()));
   TRY_ASSIGN(const sys::Fd signals, signals_as_descriptor());
-  TRY_ASSIGN(const demand::VersionName name, demand::parse_version_name(words.name));
-  const bool named = name.kind == demand::VersionName::Kind::live;
-  if (const std::string dir = live_dir(places, name.word); !dir.empty())
-    return show_live(words, dir, named ? "@" + name.name : "workspace", signals);
-  if (named) {
-    return sys::fail(ErrorKind::not_found, "no sandbox of the demand '" + name.word +
-                                               "' runs; `turnbox workspace list` shows those that do");
+  TRY_ASSIGN(Opened opened, open_ledger(options));
+  TRY_ASSIGN(const demand::Version version,
+             demand::find_version(opened.places, opened.ledger.store(), words.name));
+  if (const auto* stored = std::get_if<demand::StoredVersion>(&version)) {
+    return show_stored(words, std::move(opened), *stored, signals);
   }
-  return show_stored(words, options, signals);
+  const demand::Places places = opened.places;
+  close(std::move(opened));
+  return show_live(words, places, std::get<demand::LiveVersion>(version), signals);
 }
 
 }  // namespace

@@ -128,6 +128,7 @@ class Methods {
   sys::Result<uint64_t> take_snapshot(const std::string& turn);
   sys::Status start_feed(Call& call, uint64_t snapshot, const std::string& of);
 
+  fuse::Options live(const std::shared_ptr<turn::Fork>& fork, bool write);
   sys::Result<fuse::Options> shown(const std::string& of, bool write);
   sys::Result<fuse::Options> shown_version(const std::string& of, bool write);
 

@@ -10,46 +10,36 @@ using sys::Result;
 
 }  // namespace
 
-// A named version: of a fork that is written the tree itself, else a snapshot.
-Result<fuse::Options> Methods::shown_version(const std::string& of, bool write) {
-  if (write) {
-    TRY_ASSIGN(const std::shared_ptr<turn::Fork> fork,
-               world_.versions.find_fork(of.starts_with("@") ? of.substr(1) : of));
-    return fuse::Options{.tree = *fork->tree,
-                         .keep = fork,
-                         .root = [root = fork->root] { return root; },
-                         .write = true,
-                         .lasting = true};
+// A live tree, shown as it changes: a workspace under its guest, or a fork. One that is written is written by
+// nobody else.
+fuse::Options Methods::live(const std::shared_ptr<turn::Fork>& fork, bool write) {
+  fs::Tree& tree = fork != nullptr ? *fork->tree : world_.tree;
+  fuse::Options what{.tree = tree, .keep = fork, .write = write, .lasting = write};
+  if (fork != nullptr) {
+    what.root = [root = fork->root] { return root; };
+  } else {
+    what.root = [&workspace = world_.workspace] { return workspace.root(); };
   }
-  TRY_ASSIGN(const turn::Lease lease, world_.versions.read(of));
-  return fuse::Options{.tree = world_.tree,
-                       .snapshot = &lease->snapshot,
-                       .keep = lease,
-                       .root = [root = lease->workspace] { return root; },
-                       .lasting = true};
+  return what;
 }
 
-// What a mount of `of` shows. A workspace that no guest has is not changed by anybody but a mount that
-// writes, so it is shown for reading as it stands now, and may be kept.
+// What a mount of `of` shows. A workspace that no guest has is changed by nobody but a mount that writes it:
+// for reading it is shown as it stands now, and may be kept.
 Result<fuse::Options> Methods::shown(const std::string& of, bool write) {
-  if (of != "workspace") return shown_version(of, write);
-  fuse::Options what{.tree = world_.tree, .root = [this] { return world_.workspace.root(); }, .write = write};
-  if (world_.guest) {
-    if (!write) return what;
+  if (of == "workspace" && (write || world_.guest)) {
+    if (!write || !world_.guest) return live(nullptr, write);
     return sys::fail(ErrorKind::refused,
                      "only the guest writes a live workspace; make a fork and mount that");
   }
-  what.lasting = true;
-  if (write) return what;
-  const auto give_back = [&owner = world_.tree, &reclaimer = world_.reclaimer](fs::Snapshot* held) {
-    owner.release(std::move(*held));
-    delete held;
-    reclaimer.poke();
-  };
-  const std::shared_ptr<fs::Snapshot> held(new fs::Snapshot(world_.tree.snapshot()), give_back);
-  what.snapshot = held.get();
-  what.keep = held;
-  what.root = [root = world_.workspace.root()] { return root; };
+  if (of.starts_with('@')) {
+    if (auto fork = world_.versions.find_fork(of.substr(1))) return live(*fork, write);
+  }
+  TRY_ASSIGN(const turn::Lease lease, world_.versions.read(of));
+  if (write)
+    return sys::fail(ErrorKind::refused,
+                     of + " is a snapshot, which does not change; make a fork and mount that");
+  fuse::Options what{.tree = world_.tree, .snapshot = &lease->snapshot, .keep = lease, .lasting = true};
+  what.root = [root = lease->workspace] { return root; };
   return what;
 }
 

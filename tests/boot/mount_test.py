@@ -110,6 +110,32 @@ class Live(MountTest):
         self.assertEqual(run.returncode, 0)
 
 
+    def test_a_fork_of_a_live_workspace_is_written_beside_it(self):
+        run, demand = self.start_sandbox("echo guest >file")
+        self.assert_ok(turnbox("workspace", "snapshot", demand, "first"))
+        self.assert_ok(turnbox("workspace", "fork", demand, "work"))
+        command = self.mount(f"{demand}@work", self.dir, "--write")
+        with open(f"{self.dir}/file", "a", encoding="utf-8") as file:
+            file.write("operator\n")
+        os.mkdir(f"{self.dir}/made")
+        shown = turnbox("workspace", "cat", f"{demand}@work", "file")
+        self.assertEqual(shown.stdout, b"guest\noperator\n", shown.stderr)
+        self.assertEqual(turnbox("workspace", "cat", f"{demand}@first", "file").stdout, b"guest\n")
+        command.send_signal(signal.SIGINT)
+        self.ended(command)
+        command = self.mount(f"{demand}@first", self.dir)
+        self.assertEqual(os.listdir(self.dir), ["file"])
+        command.send_signal(signal.SIGINT)
+        self.ended(command)
+        refused = turnbox("mount", f"{demand}@first", self.dir, "--write")
+        self.assertEqual(refused.returncode, 125)
+        self.assertIn(b"fork", refused.stderr)
+        run.stdin.close()
+        run.stdin = None
+        run.communicate(timeout=support.BOOT)
+        self.assertEqual(run.returncode, 0)
+
+
 class Ends(MountTest):
     def setUp(self):
         super().setUp()
@@ -127,7 +153,9 @@ class Ends(MountTest):
         self.ended(command)
 
     def test_an_unmount_from_outside_ends_the_command(self):
-        command = self.mount(self.turn + ":before", self.dir)
+        self.assert_ok(turnbox("workspace", "fork", self.turn + ":before", f"fork-{os.getpid()}"))
+        self.addCleanup(turnbox, "workspace", "rm", f"fork-{os.getpid()}")
+        command = self.mount(f"fork-{os.getpid()}", self.dir)
         self.assertEqual(os.listdir(self.dir), [])
         subprocess.run(["umount", self.dir], check=True)
         self.ended(command)

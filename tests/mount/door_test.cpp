@@ -133,6 +133,57 @@ BOOST_AUTO_TEST_CASE(one_mount_writes_and_others_read) {
   BOOST_TEST(get(reading.dir() + "/still") == "here");
 }
 
+BOOST_AUTO_TEST_CASE(a_named_snapshot_stays_as_it_was) {
+  Mounted mounted;
+  put(mounted.path() + "/file", "first");
+  BOOST_REQUIRE(mounted.client().snapshot_take("workspace", "first"));
+  put(mounted.path() + "/file", "second");
+  const test::TempDir other;
+  const sys::FuseMount mount = mounted.mount_again(other.path(), "@first");
+  BOOST_TEST(get(mount.dir() + "/file") == "first");
+  BOOST_TEST(get(mounted.path() + "/file") == "second");
+  const test::TempDir third;
+  const auto writing = sys::FuseMount::make(third.path(), true).value();
+  const auto refused = mounted.client().mount_attach("@first", true, writing.device());
+  BOOST_REQUIRE(!refused);
+  BOOST_TEST((refused.error().kind == sys::ErrorKind::refused));
+  BOOST_TEST(mounted.client().drop("first").has_value());
+  BOOST_TEST(get(mount.dir() + "/file") == "first");  // what is mounted stays until it is unmounted
+}
+
+BOOST_AUTO_TEST_CASE(a_fork_is_written_by_one_mount_and_the_workspace_does_not_see_it) {
+  Mounted mounted;
+  put(mounted.path() + "/file", "before");
+  const auto snapshot = mounted.client().snapshot_take("workspace").value();
+  BOOST_REQUIRE(mounted.client().snapshot_fork(snapshot, "work").has_value());
+  const test::TempDir one, two;
+  const sys::FuseMount writing = mounted.mount_again(one.path(), "@work", true);
+  put(writing.dir() + "/file", "forked");
+  put(writing.dir() + "/new", "new");
+  BOOST_TEST(::unlink((writing.dir() + "/new").c_str()) == 0);
+  BOOST_TEST(get(mounted.path() + "/file") == "before");
+  {
+    const auto second = sys::FuseMount::make(two.path(), true).value();
+    const auto refused = mounted.client().mount_attach("@work", true, second.device());
+    BOOST_REQUIRE(!refused);
+    BOOST_TEST((refused.error().kind == sys::ErrorKind::conflict));
+  }
+  const sys::FuseMount reading = mounted.mount_again(two.path(), "@work");
+  BOOST_TEST(get(reading.dir() + "/file") == "forked");
+  put(writing.dir() + "/later", "seen");
+  BOOST_TEST(get(reading.dir() + "/later") == "seen");
+  {
+    const sys::Fd held = sys::open_fd((reading.dir() + "/later").c_str(), O_RDONLY).value();
+    BOOST_REQUIRE(::unlink((writing.dir() + "/later").c_str()) == 0);
+    char text[5] = {};
+    BOOST_TEST(::pread(held.get(), text, 4, 0) == 4);
+    BOOST_TEST(std::string(text) == "seen");
+  }
+  BOOST_TEST(mounted.client().drop("work").has_value());
+  put(writing.dir() + "/file", "still");
+  BOOST_TEST(get(writing.dir() + "/file") == "still");
+}
+
 BOOST_AUTO_TEST_CASE(an_unmount_from_outside_is_told) {
   Mounted mounted;
   const test::TempDir other;

@@ -63,9 +63,9 @@ Mounted::Mounted(const MountOptions& options) : fsd_(std::make_unique<GuestlessF
 
 Mounted::~Mounted() = default;  // the mount first, then fsd, then the directory
 
-sys::FuseMount Mounted::mount_again(const std::string& dir) {
-  sys::FuseMount mount = must(sys::FuseMount::make(dir, false));
-  must(client().mount_attach("workspace", false, mount.device()));
+sys::FuseMount Mounted::mount_again(const std::string& dir, const std::string& of, bool write) {
+  sys::FuseMount mount = must(sys::FuseMount::make(dir, write));
+  must(client().mount_attach(of, write, mount.device()));
   mount.close_device();
   return mount;
 }

@@ -48,8 +48,9 @@ class Mounted {
   const std::string& path() const { return mount_->dir(); }
   GuestlessFsd& fsd() { return *fsd_; }
   control::Client& client() { return fsd_->client(); }
-  // Mounts the workspace once more, as it stands now, read-only, and gives its mount.
-  sys::FuseMount mount_again(const std::string& dir);
+  // One mount more: of the workspace as it stands now, read-only, or of another version (docs/WIRE.md,
+  // `mount.attach`).
+  sys::FuseMount mount_again(const std::string& dir, const std::string& of = "workspace", bool write = false);
 
  private:
   test::TempDir own_;
