@@ -134,7 +134,7 @@ NAME is one of
   TURN[:WHICH]          a stored turn: the workspace after it, or WHICH of before, after, outputs/STAGE, inputs/NAME
   FORK                  a stored fork
 
-  --write       writable: forks only
+  --write       writable: forks of running sandboxes (DEMAND@NAME) only
   --flush       have the guest write back what it holds in its memory first (live workspaces only)
   --state DIR   where records are kept (TURNBOX_STATE)
 
