@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(other_descriptors_are_refused_by_name) {
   // It has no mount: the first look at it ends the door.
   if (number)
     BOOST_TEST(wait_gone(mounted.client()) == std::vector{*number}, boost::test_tools::per_element());
-  const auto nothing = mounted.client().mount_attach("no-such-version", false, unmounted.get());
+  const auto nothing = mounted.client().mount_attach("@no-such-version", false, unmounted.get());
   BOOST_REQUIRE(!nothing);
   BOOST_TEST((nothing.error().kind == sys::ErrorKind::not_found));
 }
