@@ -125,8 +125,8 @@ class Walk {
     return put_xattrs(path, fd.get());
   }
 
-  // What users set, and what a program may do by itself; other attributes are this host's own affair.
-  // Symlinks and special files have none of them.
+  // user., trusted. and security.; what else there is (system., with POSIX ACLs) the tree does not have. Of symlinks
+  // and special files nothing is read.
   sys::Status put_xattrs(const std::string& path, int fd) {
     std::string names(kMostXattrNames, '\0');
     const ssize_t size = ::flistxattr(fd, names.data(), names.size());
@@ -138,7 +138,7 @@ class Walk {
     std::string name;
     for (size_t at = 0; at < names.size(); at += name.size() + 1) {
       name = names.c_str() + at;
-      if (!name.starts_with("user.") && name != "security.capability") continue;
+      if (!name.starts_with("user.") && !name.starts_with("trusted.") && !name.starts_with("security.")) continue;
       std::string value(kMostXattr, '\0');
       const ssize_t got = ::fgetxattr(fd, name.c_str(), value.data(), value.size());
       if (got < 0) return changed(path);

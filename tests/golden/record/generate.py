@@ -138,7 +138,7 @@ EVENTS = b'{"at":1}\n{"at":2}\n'
 
 
 def import_stream():
-    """WORKSPACE as docs/WIRE.md, «Import stream», without xattrs (the stream carries none)."""
+    """WORKSPACE as docs/WIRE.md, «Import stream»."""
     out, seen = [b"TBIMPRT1"], {}
 
     def record(type_, node, path, body):
@@ -160,11 +160,28 @@ def import_stream():
         seen[node["ino"]] = path
         body = extents(node["content"], path) if node["type"] == "f" else node["content"] if node["type"] == "l" else b""
         record(node["type"].encode(), node, path, body)
+        if node["xattrs"]:
+            record(b"a", node, path, b"".join(struct.pack("<H", len(k)) + k + struct.pack("<I", len(v)) + v
+                                              for k, v in sorted(node["xattrs"])))
         for name, child in sorted(node["rows"].items()):
             walk(child, path + b"/" + name if path else name)
     walk(WORKSPACE, b"")
     record(b"e", entry(0, "d", 0, mtime=(0, 0)), b"", b"")
     return b"".join(out)
+
+
+def imported_meta():
+    """Digest of WORKSPACE's meta with the inode numbers that an import gives: from 2, in the stream's order."""
+    numbers = {}
+
+    def renumbered(node):
+        number = numbers.setdefault(node["ino"], len(numbers) + 2)
+        return node | {"ino": number, "rows": {name: renumbered(child) for name, child in sorted(node["rows"].items())}}
+    kept = dict(OBJECTS)
+    name = file(b"".join(meta_rows(renumbered(WORKSPACE))))
+    OBJECTS.clear()
+    OBJECTS.update(kept)  # no record names it
+    return name
 
 
 def text(raw):
@@ -251,6 +268,7 @@ def main():
     (OUT / "second.json").write_bytes(two[0])
     (OUT / "tree.import").write_bytes(import_stream())
     (OUT / "tree.digest").write_text(object_of(WORKSPACE).hex() + "\n")
+    (OUT / "tree.meta").write_text(imported_meta().hex() + "\n")
     (OUT / "second.objects").write_bytes(b"".join(
         struct.pack("<B3xI", KINDS[kind], len(data)) + name + data for (kind, name), data in OBJECTS.items()))
 

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
@@ -106,6 +107,36 @@ BOOST_AUTO_TEST_CASE(keeps_types_modes_links_and_order) {
   BOOST_TEST(got.rows[4].body == "sub/a");
   BOOST_TEST(got.rows[5].type == 'e');
   BOOST_TEST(got.result->bytes == 5);
+}
+
+BOOST_AUTO_TEST_CASE(extended_attributes_come_with_their_entry) {
+  TempDir dir;
+  std::ofstream(dir.path + "/a") << "alpha";
+  stdfs::create_hard_link(dir.path + "/a", dir.path + "/b");
+  // Whatever file system this is: trusted. for root on tmpfs, user. for anybody on others.
+  const std::string space = ::setxattr(dir.path.c_str(), "user.probe", "", 0, 0) == 0 ? "user." : "trusted.";
+  ::removexattr(dir.path.c_str(), "user.probe");
+  if (::setxattr((dir.path + "/a").c_str(), (space + "two").c_str(), "22", 2, 0) != 0) {
+    BOOST_TEST_MESSAGE("no extended attributes here");
+    return;
+  }
+  ::setxattr((dir.path + "/a").c_str(), (space + "one").c_str(), "", 0, 0);
+  ::setxattr(dir.path.c_str(), (space + "dir").c_str(), "d", 1, 0);
+  const auto xattr = [&](const std::string& name, const std::string& value) {
+    sys::Bytes bytes;
+    sys::append_le(bytes, static_cast<uint16_t>(space.size() + name.size()));
+    sys::append(bytes, sys::as_bytes(space + name));
+    sys::append_le(bytes, static_cast<uint32_t>(value.size()));
+    sys::append(bytes, sys::as_bytes(value));
+    return std::string(sys::as_text(bytes));
+  };
+  const Read got = read(dir.path);
+  BOOST_REQUIRE(got.result.has_value());
+  std::string seen;
+  for (const Row& row : got.rows) {
+    if (row.type == 'a') seen += row.path + "=" + row.body;
+  }
+  BOOST_TEST(seen == "=" + xattr("dir", "d") + "a=" + xattr("one", "") + xattr("two", "22"));
 }
 
 BOOST_AUTO_TEST_CASE(hole_is_not_sent) {

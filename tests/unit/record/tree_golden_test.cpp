@@ -21,9 +21,10 @@ BOOST_AUTO_TEST_CASE(an_imported_tree_has_the_golden_digest_and_its_objects_make
   const auto digest = fs::digest_tree(snapshot, importer.root(), cache);
   BOOST_REQUIRE(digest.has_value());
   BOOST_TEST(sys::to_hex(digest->content) + "\n" == golden("tree.digest"));
+  BOOST_TEST(sys::to_hex(digest->meta) + "\n" == golden("tree.meta"));  // its xattrs are there
 
   sys::Bytes stream;
-  fs::emit_objects(
+  const auto emitted = fs::emit_objects(
       snapshot, importer.root(), cache, [](fs::ObjectKind, const sys::Digest&) { return true; },
       [&](fs::ObjectKind kind, const sys::Digest& name, sys::ByteSpan bytes) {
         sys::append_le(stream, static_cast<uint32_t>(kind));
@@ -31,6 +32,7 @@ BOOST_AUTO_TEST_CASE(an_imported_tree_has_the_golden_digest_and_its_objects_make
         sys::append(stream, name.bytes);
         sys::append(stream, bytes);
       });
+  BOOST_REQUIRE(emitted.has_value());
   tree.release(std::move(snapshot));
 
   const test::TempDir dir;

@@ -70,11 +70,23 @@ std::string entry_digest(const View& view, Ino ino) {
   }
 }
 
+std::string xattr_rows(const View& view, Ino ino) {
+  std::string rows;
+  uint16_t count = 0;
+  (void)view.listxattr(ino, [&](std::string_view name) {
+    const auto value = view.getxattr(ino, name).value();
+    rows += le(static_cast<uint16_t>(name.size())) + std::string(name) + le(static_cast<uint32_t>(value.size()));
+    rows.append(reinterpret_cast<const char*>(value.data()), value.size());
+    return ++count, true;
+  });
+  return le(count) + rows;
+}
+
 void meta_rows(const View& view, Ino ino, const std::string& path, std::string& rows) {
   const Attr attr = view.getattr(ino).value();
   rows += le(static_cast<uint32_t>(path.size())) + path + le(uint64_t{ino}) + le(attr.uid) + le(attr.gid) +
           le(attr.nlink) + le(attr.mtime.sec) + le(attr.mtime.nsec) + le(uint32_t{attr.mode}) +
-          le(uint16_t{0});
+          xattr_rows(view, ino);
   if (attr.type != Type::directory) return;
   for (const auto& name : names(view, ino)) {
     meta_rows(view, view.lookup(ino, name)->ino, path.empty() ? name : path + "/" + name, rows);
@@ -117,6 +129,21 @@ BOOST_AUTO_TEST_CASE(every_type_empty_ones_and_any_name) {
   const Ino f = file(root, "a-b", "dash sorts before slash");
   BOOST_REQUIRE(tree.link(f, dir(root, "a"), "hard", guest));
   check_now();
+}
+
+BOOST_AUTO_TEST_CASE(xattrs_are_in_the_meta_and_not_in_the_content) {
+  const Ino f = file(root, "f", "x");
+  Snapshot before = tree.snapshot();
+  const TreeDigest plain = digest_tree(before, root, cache).value();
+  for (const char* name : {"user.z", "user.a", "trusted.t", "security.s"}) {
+    BOOST_REQUIRE(tree.setxattr(f, name, std::vector<std::byte>(70, std::byte{7}), Tree::XattrMode::create, guest));
+  }
+  BOOST_REQUIRE(tree.setxattr(root, "user.large", std::vector<std::byte>(65'536), Tree::XattrMode::create, guest));
+  check_now();
+  Snapshot after = tree.snapshot();
+  const TreeDigest with = digest_tree(after, root, cache).value();
+  BOOST_TEST((with.content == plain.content));
+  BOOST_TEST((with.meta != plain.meta));
 }
 
 BOOST_AUTO_TEST_CASE(known_bytes) {  // printf and sha256sum give the same

@@ -132,6 +132,28 @@ BOOST_AUTO_TEST_CASE(any_byte_in_a_name_and_errors_that_show_it) {
   BOOST_TEST(has(wrong({.path = "\xff\n/x", .body = content("")}), "\\xff\\x0a/x"));
 }
 
+BOOST_AUTO_TEST_CASE(xattrs_and_sockets) {
+  const auto xattr = [](const std::string& name, const std::string& value) {
+    return le(static_cast<uint16_t>(name.size())) + name + le(static_cast<uint32_t>(value.size())) + value;
+  };
+  const std::string both = xattr("user.x", std::string("a\0b", 3)) + xattr("security.capability", "");
+  BOOST_TEST(feed_all({{.type = 'd', .path = "", .mode = 0755},
+                       {.type = 'a', .path = "", .body = xattr("user.root", "r")},
+                       {.path = "f", .body = content("text")},
+                       {.type = 'a', .path = "f", .body = both},
+                       {.type = 's', .path = "sock"}}) == "");
+  BOOST_TEST(importer.entries() == 3u);
+  const Ino f = tree.lookup(importer.root(), "f")->ino;
+  const auto value = tree.getxattr(f, "user.x").value();
+  BOOST_TEST(std::string(reinterpret_cast<const char*>(value.data()), value.size()) == std::string("a\0b", 3));
+  BOOST_TEST(tree.getxattr(f, "security.capability").value().empty());
+  BOOST_TEST(tree.getxattr(importer.root(), "user.root").value().size() == 1u);
+  BOOST_TEST((tree.lookup(importer.root(), "sock")->type == Type::socket));
+  BOOST_TEST(has(wrong({.type = 'a', .path = "", .body = both.substr(0, 9)}), "its body is cut"));
+  BOOST_TEST(has(wrong({.type = 'a', .path = "", .body = xattr("system.x", "1")}), "not supported"));
+  BOOST_TEST(has(wrong({.type = 'a', .path = "none", .body = both}), "\"none\""));
+}
+
 BOOST_AUTO_TEST_CASE(records_that_are_wrong_by_themselves) {
   BOOST_TEST(has(wrong({.type = '?', .path = "p"}), "unknown type"));
   BOOST_TEST(has(wrong({.path = "p", .body = content(""), .zero = 1}), "\"p\""));
