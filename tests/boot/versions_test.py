@@ -149,6 +149,21 @@ class Live(BootTest):
         self.assert_ok(done, status)
         return done.stdout.decode()
 
+    def write_to(self, fork, snapshot):
+        """A fork is mounted for writing; the snapshot it began as stays, and is not."""
+        refused = turnbox("mount", snapshot, self.scratch(), "--write")
+        self.assertEqual(refused.returncode, 125)
+        self.assertIn(b"fork", refused.stderr)
+        directory = self.scratch()
+        mount = start("mount", fork, directory, "--write")
+        self.assertIn(b"for writing", mount.stdout.readline())
+        with open(directory + "/written", "w", encoding="utf-8") as file:
+            file.write("from outside\n")
+        subprocess.run(["umount", directory], check=True)
+        mount.communicate(timeout=60)
+        self.assertEqual(self.workspace("cat", fork, "written"), "from outside\n")
+        self.assertEqual(self.workspace("diff", snapshot, fork), "+ written\n")
+
     def test_a_running_sandbox_is_kept_compared_and_put_back(self):
         script = "echo one > file; chmod 600 file; echo up; read x; echo two > file; chmod 644 file; echo more > more; echo again; read x"
         run = start("run", "--", "sh", "-c", script, stdin=subprocess.PIPE)
@@ -179,6 +194,8 @@ class Live(BootTest):
         self.assertEqual(self.workspace("fork", f"{demand}@first", "try"), f"{demand}@try\n")
         self.assertEqual(self.workspace("diff", f"{demand}@first", f"{demand}@try"), "")
         self.assertIn("+ more", self.workspace("diff", f"{demand}@try", demand).splitlines())
+        if os.path.exists("/dev/fuse"):
+            self.write_to(f"{demand}@try", f"{demand}@first")
         self.workspace("rm", f"{demand}@try")
 
         # restore: refused while the command runs, which is named; then it is ended
