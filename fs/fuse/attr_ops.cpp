@@ -49,7 +49,8 @@ fs::Time wall_clock() {
   return to_time(now);
 }
 
-fs::SetAttr to_set(const struct stat& attr, int valid) {
+// `open`: by way of an open file.
+fs::SetAttr to_set(const struct stat& attr, int valid, bool open) {
   fs::SetAttr set;
   const auto take = [&](int given, fs::SetAttr::Bits bit) {
     if ((valid & given) == 0) return false;
@@ -68,6 +69,14 @@ fs::SetAttr to_set(const struct stat& attr, int valid) {
     set.mtime = (valid & FUSE_SET_ATTR_MTIME_NOW) != 0 ? now : to_time(attr.st_mtim);
   }
   if (take(FUSE_SET_ATTR_CTIME, fs::SetAttr::kCtime)) set.ctime = to_time(attr.st_ctim);
+  if (open && (set.valid & fs::SetAttr::kSize) != 0 && (set.valid & fs::SetAttr::kMtime) == 0) {
+    set.valid |= fs::SetAttr::kMtime;  // of ftruncate(2), though the size be the same
+    set.mtime = now;
+  }
+  if (set.valid == 0) {  // chown(2) that names neither owner nor group
+    set.valid = fs::SetAttr::kCtime;
+    set.ctime = now;
+  }
   return set;
 }
 
@@ -111,11 +120,11 @@ Server::Done Server::getattr(fuse_req_t req, fuse_ino_t number, fuse_file_info*)
 }
 
 Server::Done Server::setattr(fuse_req_t req, fuse_ino_t number, struct stat* attr, int valid,
-                             fuse_file_info*) {
+                             fuse_file_info* file) {
   TRY_ASSIGN(fs::Tree * tree, writable());
   if ((valid & ~kKnown) != 0) return fs::err(EINVAL);
   TRY_ASSIGN(const fs::Ino ino, node(number));
-  TRY_ASSIGN(const fs::Attr now, tree->setattr(ino, to_set(*attr, valid), caller(req)));
+  TRY_ASSIGN(const fs::Attr now, tree->setattr(ino, to_set(*attr, valid, file != nullptr), caller(req)));
   const struct stat out = stat_of(now);
   fuse_reply_attr(req, &out, timeout());
   return {};

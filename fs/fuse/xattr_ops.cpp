@@ -31,7 +31,9 @@ Server::Done Server::getxattr(fuse_req_t req, fuse_ino_t number, const char* nam
 Server::Done Server::listxattr(fuse_req_t req, fuse_ino_t number, size_t room) {
   TRY_ASSIGN(const fs::Ino ino, node(number));
   std::string names;
-  TRY(view().listxattr(ino, [&names](std::string_view name) {
+  const bool root = fuse_req_ctx(req)->uid == 0;  // as on tmpfs, others do not see names of trusted.
+  TRY(view().listxattr(ino, [&names, root](std::string_view name) {
+    if (!root && name.starts_with("trusted.")) return true;
     names.append(name).push_back('\0');
     return true;
   }));
@@ -47,6 +49,8 @@ Server::Done Server::setxattr(fuse_req_t req, fuse_ino_t number, const char* nam
     mode = fs::Tree::XattrMode::create;
   } else if (flags == XATTR_REPLACE) {
     mode = fs::Tree::XattrMode::replace;
+  } else if (flags == (XATTR_CREATE | XATTR_REPLACE)) {  // always fails, with one or the other errno
+    mode = tree->getxattr(ino, name) ? fs::Tree::XattrMode::create : fs::Tree::XattrMode::replace;
   } else if (flags != 0) {
     return fs::err(EINVAL);
   }

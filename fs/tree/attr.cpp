@@ -57,8 +57,9 @@ Expected<Attr> Tree::setattr(Ino ino, const SetAttr& set, const Caller& caller) 
     if (set.size < inode->size || past_end(*inode, set.size)) {
       state.change_pages(*inode, [&] { File::cut(state.nodes, *inode, set.size); });
     }
+    // truncate(2) to the same size changes ctime alone; to nothing, it cannot be told from an open with O_TRUNC.
+    if (set.size != inode->size || set.size == 0) inode->set_mtime(time);
     inode->size = set.size;
-    inode->set_mtime(time);
   }
   if ((set.valid & SetAttr::kAtime) != 0) inode->set_atime(set.atime);
   if ((set.valid & SetAttr::kMtime) != 0) inode->set_mtime(set.mtime);

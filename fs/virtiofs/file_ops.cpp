@@ -48,7 +48,8 @@ fs::Expected<void> Server::check_open(const fs::Attr& attr, uint32_t flags) cons
 
 fs::Expected<void> Server::truncate(fs::Ino ino, bool kill_suidgid, const fs::Caller& caller) {
   fs::SetAttr set;
-  set.valid = fs::SetAttr::kSize | (kill_suidgid ? fs::SetAttr::kKillSuidgid : 0U);
+  set.valid = fs::SetAttr::kSize | fs::SetAttr::kMtime | (kill_suidgid ? fs::SetAttr::kKillSuidgid : 0U);
+  set.mtime = options_.now();  // of an open with O_TRUNC, whatever the size was
   TRY(tree_.setattr(ino, set, caller));
   return {};
 }

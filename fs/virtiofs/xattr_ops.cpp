@@ -34,6 +34,10 @@ fs::Expected<void> Server::setxattr(const Request& request, Reply&) {
     case XATTR_REPLACE:
       mode = fs::Tree::XattrMode::replace;
       break;
+    case XATTR_CREATE | XATTR_REPLACE:  // always fails, with one or the other errno
+      mode = tree_.getxattr(request.ino, request.names[0]) ? fs::Tree::XattrMode::create
+                                                           : fs::Tree::XattrMode::replace;
+      break;
     default:
       return malformed(EINVAL, request.head, "flags of an attribute");
   }

@@ -25,6 +25,8 @@ class FuseHost {
   virtual void begin_turn() = 0;
   virtual void seal_stage() = 0;
   virtual void new_epoch() = 0;  // of the workspace; the first is ws/1
+  // Lets the server do what it does when nobody asks anything of it: free what was removed.
+  virtual void rest() {}
   // A counter of the device («workspace» or «turn»), by the name in Device::each_counter; 0 if it was never counted.
   virtual uint64_t counter(const std::string& device, const std::string& name) = 0;
 

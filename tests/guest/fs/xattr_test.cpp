@@ -100,7 +100,10 @@ BOOST_AUTO_TEST_CASE(flags_are_create_or_replace) {
   BOOST_TEST(set(peer, file, "user.x", "1", XATTR_CREATE).error == 0);
   BOOST_TEST(set(peer, file, "user.x", "2", XATTR_CREATE).error == EEXIST);
   BOOST_TEST(set(peer, file, "user.x", "3", XATTR_REPLACE).error == 0);
-  for (const uint32_t flags : {3U, 4U, UINT32_MAX}) BOOST_TEST(set(peer, file, "user.x", "4", flags).error == EINVAL);
+  constexpr uint32_t kBoth = XATTR_CREATE | XATTR_REPLACE;
+  BOOST_TEST(set(peer, file, "user.x", "4", kBoth).error == EEXIST);
+  BOOST_TEST(set(peer, file, "user.y", "4", kBoth).error == ENODATA);
+  for (const uint32_t flags : {4U, UINT32_MAX}) BOOST_TEST(set(peer, file, "user.x", "4", flags).error == EINVAL);
   BOOST_TEST(get(peer, file, "user.x", 9).text() == "3");
 }
 

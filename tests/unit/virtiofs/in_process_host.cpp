@@ -1,4 +1,6 @@
 // The cases' other side without a daemon: tree, /turn and both devices in this process.
+#include <ctime>
+
 #include "fs/turn/turns.h"
 #include "fs/turn/workspace.h"
 #include "fs/virtiofs/device.h"
@@ -31,6 +33,10 @@ class InProcessHost final : public FuseHost {
   }
   void seal_stage() override { must(turns_.seal_stage(kTurn, "run")); }
   void new_epoch() override { must(workspace_.next_epoch()); }
+  void rest() override {
+    while (tree_.reclaim(1000)) {
+    }
+  }
   uint64_t counter(const std::string& device, const std::string& name) override {
     uint64_t found = 0;
     const auto look = [&](const char* counted, uint64_t value) {
@@ -41,7 +47,13 @@ class InProcessHost final : public FuseHost {
   }
 
  private:
-  fs::Tree tree_{fs::Budget{}, [] { return fs::Time{.sec = 1'700'000'000, .nsec = 5}; }};
+  static fs::Time now() {
+    timespec time{};
+    clock_gettime(CLOCK_REALTIME, &time);
+    return {.sec = time.tv_sec, .nsec = static_cast<uint32_t>(time.tv_nsec)};
+  }
+
+  fs::Tree tree_{fs::Budget{}, now};
   fs::ZoneId host_zone_ = tree_.add_zone({fs::ZoneState::sealed, fs::ZoneUse::shared});
   turn::Sweeper sweeper_{tree_};
   turn::Events events_{tree_};
