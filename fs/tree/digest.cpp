@@ -126,10 +126,15 @@ const sys::Digest& DigestCache::State::file(Ino ino, const Inode& inode) {
   FileDigest& known = files[ino];
   // Epochs count from 1: a new entry has 0 and never matches.
   if (known.epoch == inode.epoch && known.size == inode.size) return known.digest;
-  std::vector<ChunkDigest> chunks = digest_chunks(inode, known.chunks);
+  std::vector<uint64_t> changed;
+  std::vector<ChunkDigest> chunks = digest_chunks(inode, known.chunks, changed);
+  FileObject object(inode.size, chunks);
+  if (known.size != inode.size) known.lists.clear();
+  known.lists = object.lists(known.lists, changed);
+  object.know(known.lists);
   known.epoch = inode.epoch;
   known.size = inode.size;
-  known.digest = sys::digest_of("file", FileObject(inode.size, chunks).object());
+  known.digest = sys::digest_of("file", object.object());
   if (inode.size <= kChunkSize) chunks.clear();
   known.chunks = std::move(chunks);
   return known.digest;

@@ -17,6 +17,7 @@ struct DigestCache::State {
     uint64_t size = 0;
     sys::Digest digest;
     std::vector<ChunkDigest> chunks{};  // of files above one chunk
+    std::vector<sys::Digest> lists{};   // FileObject::lists()
   };
   std::unordered_map<Ino, FileDigest> files;
   size_t files_kept = 0;  // by the last prune()

@@ -44,7 +44,8 @@ bool Emitter::enter(const Step& step) {
     const sys::Digest digest = cache.file(step.ino, inode);
     row(step, digest);
     if (!want(ObjectKind::file, digest)) return false;
-    const auto chunks = digest_chunks(inode, cache.files.at(step.ino).chunks);
+    std::vector<uint64_t> changed;  // nothing: the digest was just asked for
+    const auto chunks = digest_chunks(inode, cache.files.at(step.ino).chunks, changed);
     file(FileObject(inode.size, chunks), digest, [&](uint64_t index) {
       chunk_bytes(inode, index, buffer);
       return sys::ByteSpan(buffer);

@@ -79,6 +79,7 @@ bool FileObject::full_hole(unsigned level, uint64_t index) const {
 
 sys::Digest FileObject::digest(unsigned level, uint64_t index) const {
   if (full_hole(level, index)) return zero_digest(level);
+  if (level == 1 && index < lists_.size()) return lists_[index];
   if (level > 0) return sys::digest_of("list", list(level, index));
   const ChunkDigest* chunk = first_at_or_after(index);
   if (chunk != data_.data() + data_.size() && chunk->index == index) return chunk->digest;
@@ -89,6 +90,15 @@ sys::Bytes FileObject::list(unsigned level, uint64_t index) const {
   sys::Bytes bytes;
   const uint64_t past = std::min(nodes(level - 1), (index + 1) * kFan);
   bytes.reserve((past - index * kFan) * sizeof(sys::Digest));
+  if (level == 1) {  // most chunks have content, in order: no search for each
+    const ChunkDigest* next = first_at_or_after(index * kFan);
+    const ChunkDigest* const end = data_.data() + data_.size();
+    for (uint64_t chunk = index * kFan; chunk < past; ++chunk) {
+      const bool here = next != end && next->index == chunk;
+      sys::append(bytes, here ? next++->digest.bytes : digest(0, chunk).bytes);
+    }
+    return bytes;
+  }
   for (uint64_t child = index * kFan; child < past; ++child)
     sys::append(bytes, digest(level - 1, child).bytes);
   return bytes;
@@ -101,6 +111,20 @@ sys::Bytes FileObject::object() const {
   return bytes;
 }
 
+std::vector<sys::Digest> FileObject::lists(std::span<const sys::Digest> known,
+                                           std::span<const uint64_t> changed) const {
+  constexpr uint64_t kMost = 65'536;  // lists: 4 TiB
+  const uint64_t count = nodes(1);
+  if (top_ == 0 || count > kMost) return {};
+  std::vector<bool> stale(count, known.size() != count);
+  for (const uint64_t chunk : changed) {
+    if (chunk >> kFanBits < count) stale[chunk >> kFanBits] = true;
+  }
+  std::vector<sys::Digest> found(count);
+  for (uint64_t i = 0; i < count; ++i) found[i] = stale[i] ? digest(1, i) : known[i];
+  return found;
+}
+
 void chunk_bytes(const Inode& inode, uint64_t index, sys::Bytes& buffer) {
   std::vector<std::span<const std::byte>> spans;
   File::read(inode, index << kChunkBits, length_of(inode.size, index), spans);
@@ -108,21 +132,27 @@ void chunk_bytes(const Inode& inode, uint64_t index, sys::Bytes& buffer) {
   for (const auto span : spans) sys::append(buffer, span);
 }
 
-std::vector<ChunkDigest> digest_chunks(const Inode& inode, std::span<const ChunkDigest> known) {
+std::vector<ChunkDigest> digest_chunks(const Inode& inode, std::span<const ChunkDigest> known,
+                                       std::vector<uint64_t>& changed) {
   std::vector<ChunkDigest> chunks;
+  chunks.reserve(known.size());
   const ChunkDigest* old = known.data();
   const ChunkDigest* const end = old + known.size();
   File::scan(inode, 0, [&](uint64_t index, const ChunkView& view) {
     if (index << kChunkBits >= inode.size) return false;
     const uint32_t length = length_of(inode.size, index);
-    while (old != end && old->index < index) ++old;
-    if (old != end && old->index == index && old->epoch == view.epoch && old->length == length) {
+    for (; old != end && old->index < index; ++old) changed.push_back(old->index);
+    const bool known_here = old != end && old->index == index;
+    if (known_here && old->epoch == view.epoch && old->length == length) {
       chunks.push_back(*old);
     } else {
       chunks.push_back({index, view.epoch, length, digest_chunk(inode, index, length)});
+      changed.push_back(index);
     }
+    if (known_here) ++old;
     return true;
   });
+  for (; old != end; ++old) changed.push_back(old->index);
   return chunks;
 }
 

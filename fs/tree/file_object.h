@@ -34,6 +34,12 @@ class FileObject {
   bool full_hole(unsigned level, uint64_t index) const;
   uint32_t chunk_length(uint64_t index) const;
 
+  // The digests of level 1, where the file has one and it is not of a size that only holes make. `known`:
+  // those of the same file at the same size, when the digests of all chunks but `changed` were the same.
+  std::vector<sys::Digest> lists(std::span<const sys::Digest> known, std::span<const uint64_t> changed) const;
+  // From now on these are taken for level 1; they must stay.
+  void know(std::span<const sys::Digest> lists) { lists_ = lists; }
+
  private:
   const ChunkDigest* first_at_or_after(uint64_t chunk) const;
 
@@ -41,13 +47,15 @@ class FileObject {
   uint64_t chunks_;
   unsigned top_;
   std::span<const ChunkDigest> data_;
+  std::span<const sys::Digest> lists_{};
 };
 
 // Bytes of a chunk, in `buffer` (which is resized).
 void chunk_bytes(const Inode& inode, uint64_t index, sys::Bytes& buffer);
 
 // The digests of a file's chunks with content. Those in `known` (of the same file, in order) that still hold
-// are kept.
-std::vector<ChunkDigest> digest_chunks(const Inode& inode, std::span<const ChunkDigest> known);
+// are kept; `changed` gets the index of every chunk whose digest is new or gone.
+std::vector<ChunkDigest> digest_chunks(const Inode& inode, std::span<const ChunkDigest> known,
+                                       std::vector<uint64_t>& changed);
 
 }  // namespace turnbox::fs

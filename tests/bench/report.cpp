@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 
@@ -67,6 +68,7 @@ void Report::figure(const std::string& what, double value, const char* unit, Tar
 
 void Report::compare(const std::string& what, double ours, const std::string& beside, double other,
                      const char* unit, double ratio, Target target) {
+  sane_ = sane_ && ratio > 0 && std::isfinite(ratio);
   std::printf("%-34s %10.2f %-5s %-11s %10.2f %-5s %7.2f x%s\n", what.c_str(), ours, unit, beside.c_str(),
               other, unit, ratio, verdict(ratio, target).c_str());
   std::fflush(stdout);

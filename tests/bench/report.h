@@ -35,12 +35,16 @@ class Report {
   void compare(const std::string& what, double ours, const std::string& beside, double other,
                const char* unit, double ratio, Target target = {});
 
+  // There are rows, and every ratio is more than nothing: a bench that measured nothing is a failure on any
+  // machine.
+  bool sane() const { return sane_ && !rows_.empty(); }
   // False: the file could not be written.
   bool write_json(const std::string& path) const;
 
  private:
   std::string bench_;
   std::string heading_;
+  bool sane_ = true;
   boost::json::array rows_;
 };
 

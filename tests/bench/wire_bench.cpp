@@ -184,7 +184,7 @@ int run(const Settings& settings) {
     std::fprintf(stderr, "cannot write %s\n", settings.json.c_str());
     return 1;
   }
-  return 0;
+  return report.sane() ? 0 : 1;
 }
 
 int main_of(int argc, char** argv) {

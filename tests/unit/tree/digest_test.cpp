@@ -204,6 +204,37 @@ BOOST_AUTO_TEST_CASE(what_is_kept_follows_every_kind_of_change) {
   check_now();
 }
 
+// Lists of 1,024 chunks are kept too: each change touches one list, both, or only the size.
+BOOST_AUTO_TEST_CASE(what_is_kept_of_lists_follows_every_kind_of_change) {
+  constexpr uint64_t kChunk = 65'536, kList = 1024 * kChunk;
+  const Ino f = file(root, "f");
+  BOOST_REQUIRE(resize(f, 2 * kList + 5 * kChunk + 100));
+  for (const uint64_t at : {uint64_t{0}, 3 * kChunk, kList - 1, kList, 2 * kList, 2 * kList + 5 * kChunk})
+    write(f, at, "x");
+  check_now();
+  write(f, kList + 7 * kChunk, "in a hole of the second list");
+  check_now();
+  write(f, kList - 2, "both lists");
+  check_now();
+  BOOST_REQUIRE(tree.allocate(f, kList, kChunk, 3, guest));  // PUNCH_HOLE | KEEP_SIZE
+  check_now();
+  BOOST_REQUIRE(tree.allocate(f, 2 * kList, kChunk, 3, guest));
+  BOOST_REQUIRE(tree.allocate(f, 0, 4 * kChunk, 3, guest));
+  check_now();
+  BOOST_REQUIRE(resize(f, 2 * kList + 5 * kChunk + 200));
+  check_now();
+  BOOST_REQUIRE(resize(f, kList + 100));
+  BOOST_REQUIRE(resize(f, 2 * kList + 5 * kChunk + 200));
+  check_now();
+  Snapshot older = tree.snapshot();
+  write(f, 0, "newer");
+  write(f, kList, "newer");
+  Snapshot newer = tree.snapshot();
+  check(newer, root, cache);
+  check(older, root, cache);
+  check(newer, root, cache);
+}
+
 BOOST_AUTO_TEST_CASE(an_older_snapshot_digests_right_after_a_newer_one) {
   const Ino f = file(root, "f", std::string(200'000, 'a'));
   Snapshot older = tree.snapshot();
