@@ -53,12 +53,14 @@ Expected<Attr> Tree::setattr(Ino ino, const SetAttr& set, const Caller& caller) 
   if ((set.valid & SetAttr::kGid) != 0) inode->gid = set.gid;
   if ((set.valid & SetAttr::kSize) != 0) {
     inode->epoch = state.nodes.epoch;
+    const bool holds_pages = attr_of(ino, *inode).blocks > 0;
     // The same size again frees what was allocated past the end (as tmpfs).
     if (set.size < inode->size || past_end(*inode, set.size)) {
       state.change_pages(*inode, [&] { File::cut(state.nodes, *inode, set.size); });
     }
-    // truncate(2) to the same size changes ctime alone; to nothing, it cannot be told from an open with O_TRUNC.
-    if (set.size != inode->size || set.size == 0) inode->set_mtime(time);
+    // The same size again of a file that is all hole changes ctime alone (as tmpfs). Nothing again might be an
+    // open with O_TRUNC, which comes the same way and counts as a change.
+    if (set.size != inode->size || set.size == 0 || holds_pages) inode->set_mtime(time);
     inode->size = set.size;
   }
   if ((set.valid & SetAttr::kAtime) != 0) inode->set_atime(set.atime);

@@ -1,4 +1,4 @@
-// Was: truncate(2) to the size that a file has moved its mtime. On tmpfs it moves ctime alone. ftruncate(2),
+// Was: truncate(2) of a file without pages to the size that it has moved its mtime. On tmpfs it moves ctime alone. ftruncate(2),
 // which comes with a handle, and an open with O_TRUNC, which comes like truncate(2) to nothing, do move
 // mtime.
 #include <fcntl.h>
@@ -18,13 +18,12 @@ auto ctime_of(const fuse_attr& attr) {
   return std::pair(attr.ctime, attr.ctimensec);
 }
 
-BOOST_FIXTURE_TEST_CASE(truncate_to_the_same_size_leaves_mtime, Workspace) {
+BOOST_FIXTURE_TEST_CASE(truncate_of_a_hole_to_the_same_size_leaves_mtime, Workspace) {
   const uint64_t file = node_of(peer.create(dir, "file"));
-  BOOST_REQUIRE_EQUAL(peer.write(file, 0, 0, "12345").error, 0);
-  const fuse_attr before = attr_of(peer.getattr(file));
   fuse_setattr_in in{};
   in.valid = FATTR_SIZE;
   in.size = 5;
+  const fuse_attr before = attr_of(peer.setattr(file, in));
   const fuse_attr same = attr_of(peer.setattr(file, in));
   BOOST_TEST((mtime_of(same) == mtime_of(before)));
   BOOST_TEST((ctime_of(same) > ctime_of(before)));
@@ -32,6 +31,16 @@ BOOST_FIXTURE_TEST_CASE(truncate_to_the_same_size_leaves_mtime, Workspace) {
   BOOST_TEST((mtime_of(attr_of(peer.setattr(file, in))) > mtime_of(before)));
   in.valid = FATTR_SIZE;
   in.size = 4;
+  BOOST_TEST((mtime_of(attr_of(peer.setattr(file, in))) > mtime_of(before)));
+}
+
+BOOST_FIXTURE_TEST_CASE(truncate_of_pages_to_the_same_size_moves_mtime, Workspace) {
+  const uint64_t file = node_of(peer.create(dir, "pages"));
+  BOOST_REQUIRE_EQUAL(peer.write(file, 0, 0, "12345").error, 0);
+  const fuse_attr before = attr_of(peer.getattr(file));
+  fuse_setattr_in in{};
+  in.valid = FATTR_SIZE;
+  in.size = 5;
   BOOST_TEST((mtime_of(attr_of(peer.setattr(file, in))) > mtime_of(before)));
 }
 

@@ -305,7 +305,7 @@ int Model::setattr(Ino ino, const SetAttr& set, const Caller& caller) {
   if (has(SetAttr::kUid)) inode.attr.uid = set.uid;
   if (has(SetAttr::kGid)) inode.attr.gid = set.gid;
   if (has(SetAttr::kSize)) {
-    if (set.size != inode.size || set.size == 0) inode.attr.mtime = now_;
+    if (set.size != inode.size || set.size == 0 || state_.attr(ino).blocks > 0) inode.attr.mtime = now_;
     const bool grows = set.size > inode.size;
     inode.size = set.size;
     if (!grows)
