@@ -37,6 +37,14 @@ void apply_mode(Inode& inode, const SetAttr& set, Kill&& kill) {
   if ((set.valid & SetAttr::kMode) != 0) inode.mode = set.mode;
 }
 
+// truncate(2) of a file that is all hole to the size that it has leaves its times (as tmpfs). To nothing it might be an
+// open with O_TRUNC, which comes the same way and counts as a change.
+bool leaves_times(const SetAttr& set, const Attr& now) {
+  constexpr uint32_t kTruncate = SetAttr::kSize | SetAttr::kKillSuidgid;
+  return (set.valid & SetAttr::kSize) != 0 && (set.valid & ~kTruncate) == 0 && set.size == now.size &&
+         set.size != 0 && now.blocks == 0;
+}
+
 }  // namespace
 
 Expected<Attr> Tree::setattr(Ino ino, const SetAttr& set, const Caller& caller) {
@@ -48,24 +56,22 @@ Expected<Attr> Tree::setattr(Ino ino, const SetAttr& set, const Caller& caller) 
 
   const Time time = state.now();
   Inode* inode = state.edit(ino);
+  const bool timeless = leaves_times(set, attr_of(ino, *inode));
   apply_mode(*inode, set, [&] { state.kill_privileges(*inode); });
   if ((set.valid & SetAttr::kUid) != 0) inode->uid = set.uid;
   if ((set.valid & SetAttr::kGid) != 0) inode->gid = set.gid;
   if ((set.valid & SetAttr::kSize) != 0) {
     inode->epoch = state.nodes.epoch;
-    const bool holds_pages = attr_of(ino, *inode).blocks > 0;
     // The same size again frees what was allocated past the end (as tmpfs).
     if (set.size < inode->size || past_end(*inode, set.size)) {
       state.change_pages(*inode, [&] { File::cut(state.nodes, *inode, set.size); });
     }
-    // The same size again of a file that is all hole changes ctime alone (as tmpfs). Nothing again might be an
-    // open with O_TRUNC, which comes the same way and counts as a change.
-    if (set.size != inode->size || set.size == 0 || holds_pages) inode->set_mtime(time);
+    if (!timeless) inode->set_mtime(time);
     inode->size = set.size;
   }
   if ((set.valid & SetAttr::kAtime) != 0) inode->set_atime(set.atime);
   if ((set.valid & SetAttr::kMtime) != 0) inode->set_mtime(set.mtime);
-  inode->set_ctime((set.valid & SetAttr::kCtime) != 0 ? set.ctime : time);
+  if (!timeless) inode->set_ctime((set.valid & SetAttr::kCtime) != 0 ? set.ctime : time);
   const Attr attr = attr_of(ino, *inode);
   state.settle();
   return attr;

@@ -131,29 +131,27 @@ fs::Expected<fs::SetAttr> Server::to_set(const fuse_setattr_in& in) const {
     set.valid |= fs::SetAttr::kCtime;
     TRY_ASSIGN(set.ctime, to_time(in.ctime, in.ctimensec));
   }
-  if ((in.valid & FATTR_KILL_SUIDGID) != 0 || in.valid == 0) set.valid |= fs::SetAttr::kKillSuidgid;
+  if ((in.valid & FATTR_KILL_SUIDGID) != 0) set.valid |= fs::SetAttr::kKillSuidgid;
   return set;
 }
 
-// chown(2) that names neither owner nor group arrives as a SETATTR of nothing. It moves ctime and ends suid and
-// sgid; the kernel, which would see the owner's right to that, has taken the mode out of the request.
-fs::Expected<void> Server::check_nothing(const Request& request) const {
-  constexpr uint16_t kSuid = 04000, kSgid = 02000, kGroupRuns = 010;
+// chown(2) that names neither owner nor group arrives as a SETATTR of nothing: it moves ctime and ends suid and sgid.
+// The same request comes before a write by somebody who may not keep them, and must pass; from anybody but the owner
+// it ends nothing, since the write says itself what goes, and a chown has no right to.
+fs::Expected<fs::SetAttr> Server::of_nothing(const Request& request) const {
   TRY_ASSIGN(const fs::Attr attr, tree_.getattr(request.ino));
-  const bool sgid = (attr.mode & kSgid) != 0 && ((attr.mode & kGroupRuns) != 0 || request.head.gid != attr.gid);
-  const bool ends = attr.type != fs::Type::directory && ((attr.mode & kSuid) != 0 || sgid);
-  if (ends && request.head.uid != 0 && request.head.uid != attr.uid) return fs::err(EPERM);
-  return {};
+  fs::SetAttr set{.valid = fs::SetAttr::kCtime, .ctime = options_.now()};
+  if (request.head.uid == 0 || request.head.uid == attr.uid) set.valid |= fs::SetAttr::kKillSuidgid;
+  return set;
 }
 
 fs::Expected<void> Server::setattr(const Request& request, Reply& reply) {
   const auto in = request.arg<fuse_setattr_in>();
-  auto set = to_set(in);
+  auto set = in.valid == 0 ? of_nothing(request) : to_set(in);
   if (!set) {
     return set.error() == fs::Errno{EINVAL} ? malformed(EINVAL, request.head, "attributes to set")
                                             : tl::make_unexpected(set.error());
   }
-  if (in.valid == 0) TRY(check_nothing(request));
   if ((set->valid & fs::SetAttr::kSize) != 0) {
     TRY_ASSIGN(const fs::Zone zone, zone_of(request.ino));
     if (zone.use == fs::ZoneUse::log) return fs::err(EPERM);

@@ -93,7 +93,7 @@ class Server {
   fuse_entry_out entry_of(const fs::Attr& attr, fs::ZoneUse parent_use) const;
   fuse_attr_out attr_of(const fs::Attr& attr) const;
   fs::Expected<fs::SetAttr> to_set(const fuse_setattr_in& in) const;
-  fs::Expected<void> check_nothing(const Request& request) const;
+  fs::Expected<fs::SetAttr> of_nothing(const Request& request) const;
 
   // name_ops.cpp: remembers the node and puts its entry.
   fs::Expected<void> put_entry(const fs::Attr& attr, fs::Ino parent, Reply& reply);

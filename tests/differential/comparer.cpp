@@ -21,6 +21,7 @@ namespace {
 // | st_ino, st_dev, order of a listing     | its own                  | its own                  | names of things; only which names share an inode is compared |
 // | st_size of a directory                 | 20 bytes an entry        | the number of entries    | nothing is promised; both made up |
 // | st_blocks of what is no regular file   | 0                        | 0                        | not compared: long symlinks are counted by some kernels |
+// | st_blksize of a device                 | the device's             | 4096                     | the kernel asks a device that it happens to have |
 // | atime after reading                    | noatime, as mounted      | never moves              | reading changes nothing in turnbox; tmpfs is mounted so |
 // | FALLOC_FL_ZERO_RANGE                   | EOPNOTSUPP               | done                     | the tmpfs side makes it of a hole and an allocation |
 // | SEEK_DATA, SEEK_HOLE of the workspace  | the holes                | all is data              | decision 0211: the server does not know what a guest holds back |
@@ -29,12 +30,13 @@ namespace {
 // | and never written                      | touched again            |                          |                     |
 // | holes, st_blocks after copy_file_range | holes become zeros       | holes stay, pages shared | the kernel copies through a pipe there |
 // | files used, by statfs                  | counts names and xattrs  | counts inodes            | turnbox's is held against the tree instead |
-// | the same, on a mount                   |                          | and directories removed  | a kernel keeps the directory of an open file, removed or not |
+// | the same, on a mount                   |                          | and directories removed  | a kernel keeps the directory in which an open file was found, removed or not |
 // | POSIX ACLs                             | system.posix_acl_*       | EOPNOTSUPP               | not drawn: turnbox has none |
 // | sgid without group execute, after a    | goes (Linux 6.2 and on)  | stays                    | HANDLE_KILLPRIV_V2 keeps it, and no server knows the caller's groups |
 // | write or chown by a stranger           |                          |                          |                     |
 // | mtime after truncate(2) of an empty    | left                     | moved                    | not drawn: a server cannot tell it from an open with O_TRUNC, which moves it |
 // | file to nothing                        |                          |                          |                     |
+// | chown(2) with -1 and -1 by a stranger  | EPERM if suid would go   | 0, and it stays          | drawn as root: before a stranger's write the kernel sends the same request |
 // | two changes within one tick            | may leave one time       | always moves it          | the kernel's clock for files is coarse; told apart by what that clock said when the time was last seen |
 // clang-format on
 
@@ -147,8 +149,7 @@ Verdict Comparer::inode(const std::string& what, const Stat& right, const Stat& 
     return difference("inode", what, "one that was seen before", "another");
   }
   const bool file = S_ISREG(right.mode), device = S_ISCHR(right.mode) || S_ISBLK(right.mode);
-  const uint32_t loose = file && (right.mode & S_IXGRP) == 0 ? S_ISGID : 0;
-  if ((right.mode | loose) != (tested.mode | loose))
+  if (right.mode != tested.mode)
     return difference("mode", what, octal(right.mode), octal(tested.mode));
   if (right.nlink != tested.nlink)
     return difference("nlink", what, number(right.nlink), number(tested.nlink));
@@ -161,7 +162,7 @@ Verdict Comparer::inode(const std::string& what, const Stat& right, const Stat& 
   if (file && right.size == 0 && right.blocks == 0 && tested.blocks == 0) pair.holes_differ = pair.copied = false;
   if (file && !pair.copied && right.blocks != tested.blocks)
     return difference("blocks", what, number(right.blocks), number(tested.blocks));
-  if (right.blksize != tested.blksize)
+  if ((file || S_ISDIR(right.mode)) && right.blksize != tested.blksize)
     return difference("blksize", what, number(right.blksize), number(tested.blksize));
   return times(what, pair, right, tested);
 }
@@ -267,9 +268,22 @@ Verdict Comparer::xattrs(const At& at) {
   return {};
 }
 
+// Where the table lets sgid differ, it is made the same again, so that nothing can follow from it.
+std::pair<Answer, Answer> Comparer::stats(const At& at, Stat& right, Stat& tested) {
+  for (;;) {
+    const Answer got_right = right_.stat(at, right), got_tested = tested_.stat(at, tested);
+    const bool loose = got_right == 0 && got_tested == 0 && !S_ISDIR(right.mode) &&
+                       (right.mode & S_IXGRP) == 0 && (tested.mode ^ right.mode) == S_ISGID &&
+                       (tested.mode & S_ISGID) != 0;
+    if (!loose) return {got_right, got_tested};
+    right_.chmod(at, right.mode & 07777);
+    if (tested_.chmod(at, right.mode & 07777) != 0) return {got_right, got_tested};
+  }
+}
+
 Verdict Comparer::look(const At& at, const Step& step) {
   Stat a, b;
-  const Answer got_a = right_.stat(at, a), got_b = tested_.stat(at, b);
+  const auto [got_a, got_b] = stats(at, a, b);
   if (got_a != got_b) return difference("errno of stat", name_of(at), to_text(got_a), to_text(got_b));
   if (got_a < 0) return {};
   if (auto found = inode(name_of(at), a, b)) return found;
@@ -354,7 +368,7 @@ Verdict Comparer::directory(const std::string& path, unsigned depth) {
   for (const Entry& entry : entries) {
     const At at{.path = path.empty() ? entry.name : path + "/" + entry.name};
     Stat a, b;
-    const Answer got_a = right_.stat(at, a), got_b = tested_.stat(at, b);
+    const auto [got_a, got_b] = stats(at, a, b);
     if (got_a != got_b) return difference("errno of stat", name_of(at), to_text(got_a), to_text(got_b));
     if (got_a < 0) continue;
     if (auto found = inode(name_of(at), a, b)) return found;
@@ -390,7 +404,7 @@ Verdict Comparer::space() {
     tested_.statfs(now);
     const uint64_t files = tested_space_.free_files - now.free_files + 1;  // and the root, which was there
     const uint64_t blocks = (tested_space_.free_blocks - now.free_blocks) * (now.block_size / 512);
-    const bool kept = unnamed_ && tested_.has_kernel() && files > walked_.size();
+    const bool kept = open_ && tested_.has_kernel() && files > walked_.size();
     if ((files == walked_.size() || kept) && (blocks == blocks_ || (shared && blocks <= blocks_))) return {};
   }
   return Difference{
@@ -406,7 +420,7 @@ Verdict Comparer::everything() {
   paths_.clear();
   blocks_ = 0;
   complete_ = true;
-  unnamed_ = false;
+  open_ = false;
   Stat a, b;
   right_.stat({}, a);
   tested_.stat({}, b);
@@ -415,12 +429,12 @@ Verdict Comparer::everything() {
   if (auto found = directory("", 0)) return found;
   for (int slot = 0; slot < kLookSlot; ++slot) {
     const At at{.slot = slot};
-    const Answer got_a = right_.stat(at, a), got_b = tested_.stat(at, b);
+    const auto [got_a, got_b] = stats(at, a, b);
     if (got_a != got_b) return difference("errno of fstat", name_of(at), to_text(got_a), to_text(got_b));
     if (got_a < 0) continue;
     if (auto found = inode(name_of(at), a, b)) return found;
     if (walked_.insert(a.ino).second) blocks_ += b.blocks;
-    unnamed_ = unnamed_ || a.nlink == 0;
+    open_ = true;
     std::string x;
     if (S_ISREG(a.mode) && right_.read(slot, 0, 1, x) >= 0) {
       if (auto found = extents(slot, name_of(at), a.size, !pairs_.at(a.ino).holes_differ)) return found;

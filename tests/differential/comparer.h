@@ -56,6 +56,7 @@ class Comparer {
   Verdict directory(const std::string& path, unsigned depth);
   Verdict space();
   void root_looks();
+  std::pair<Answer, Answer> stats(const At& at, Stat& right, Stat& tested);
   void mark(const At& at, bool copied);
   bool holes_differ(const At& at);
 
@@ -66,7 +67,7 @@ class Comparer {
   std::map<std::string, uint32_t> paths_;
   std::set<uint64_t> walked_;  // inodes of this everything()
   uint64_t blocks_ = 0;        // of them, tested side
-  bool unnamed_ = false;       // an open file has no name
+  bool open_ = false;          // a slot is
   bool complete_ = true;       // everything() saw all: nothing stood too deep
   Space right_space_, tested_now_;
   Space tested_space_;  // when nothing was there but an empty directory

@@ -316,6 +316,7 @@ void Generator::attributes(Step& step, uint64_t kind) {
     static constexpr uint32_t kIds[] = {0, 1000, 1001, 1002, UINT32_MAX};
     step.uid = one_of(kIds);
     step.gid = one_of(kIds);
+    if (step.uid == UINT32_MAX && step.gid == UINT32_MAX) step.who = {};  // the table of comparer.cpp
   } else if (kind < 62) {
     step.verb = Verb::utimens;
     step.times = {time(), time()};

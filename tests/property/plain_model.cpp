@@ -298,6 +298,9 @@ int Model::setattr(Ino ino, const SetAttr& set, const Caller& caller) {
     if (set.size >> 63 != 0) return EFBIG;
   }
   if (set.valid == 0) return 0;
+  const Attr now = state_.attr(ino);
+  const bool timeless = has(SetAttr::kSize) && (set.valid & ~(SetAttr::kSize | SetAttr::kKillSuidgid)) == 0 &&
+                        set.size == now.size && set.size != 0 && now.blocks == 0;
   if (!is_dir(inode) && has(SetAttr::kUid | SetAttr::kGid | SetAttr::kKillSuidgid)) {
     kill_privileges(inode);
   }
@@ -305,7 +308,7 @@ int Model::setattr(Ino ino, const SetAttr& set, const Caller& caller) {
   if (has(SetAttr::kUid)) inode.attr.uid = set.uid;
   if (has(SetAttr::kGid)) inode.attr.gid = set.gid;
   if (has(SetAttr::kSize)) {
-    if (set.size != inode.size || set.size == 0 || state_.attr(ino).blocks > 0) inode.attr.mtime = now_;
+    if (!timeless) inode.attr.mtime = now_;
     const bool grows = set.size > inode.size;
     inode.size = set.size;
     if (!grows)
@@ -318,7 +321,7 @@ int Model::setattr(Ino ino, const SetAttr& set, const Caller& caller) {
   }
   if (has(SetAttr::kAtime)) inode.attr.atime = set.atime;
   if (has(SetAttr::kMtime)) inode.attr.mtime = set.mtime;
-  inode.attr.ctime = has(SetAttr::kCtime) ? set.ctime : now_;
+  if (!timeless) inode.attr.ctime = has(SetAttr::kCtime) ? set.ctime : now_;
   return 0;
 }
 
