@@ -8,6 +8,7 @@
 #include "broker/cli/text.h"
 #include "broker/cli/verb.h"
 #include "broker/demand/feed.h"
+#include "broker/demand/fork_save.h"
 #include "broker/demand/operator_mount.h"
 #include "broker/demand/places.h"
 #include "broker/demand/runtime_dir.h"
@@ -45,7 +46,8 @@ tl::unexpected<sys::Error> no_guest() {
   return sys::fail(ErrorKind::usage, "--flush is for the live workspace of a running sandbox");
 }
 
-sys::Result<int> hold(const Words& words, const Shown& shown, OperatorMount mount, const sys::Fd& signals) {
+sys::Result<MountEnd> hold(const Words& words, const Shown& shown, OperatorMount mount,
+                           const sys::Fd& signals) {
   TRY(mount.attach(shown.files, shown.of, words.write));
   std::printf("%s is on %s, %s; ^C or umount ends it\n", printable(words.name).c_str(),
               printable(mount.dir()).c_str(), words.write ? "for writing" : "read-only");
@@ -56,7 +58,7 @@ sys::Result<int> hold(const Words& words, const Shown& shown, OperatorMount moun
     std::fprintf(stderr, "turnbox: %s ended; %s is unmounted\n", printable(words.name).c_str(),
                  printable(words.dir).c_str());
   }
-  return 0;
+  return end;
 }
 
 sys::Result<int> show_live(const Words& words, const demand::Places& places, const demand::LiveVersion& live,
@@ -76,27 +78,48 @@ sys::Result<int> show_live(const Words& words, const demand::Places& places, con
     if (!*flushed) std::fprintf(stderr, "turnbox: the guest did not write everything back within 10 s\n");
   }
   TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, words.write, kMountGuard));
-  return hold(words, {files, live.of}, std::move(mount), signals);
+  TRY(hold(words, {files, live.of}, std::move(mount), signals));
+  return 0;
+}
+
+sys::Status save(const Words& words, const demand::Places& places, MountEnd end, control::Client& files,
+                 const store::WorkspaceRow& fork) {
+  const std::string lost = "what was written to " + words.name + " is lost";
+  if (end == MountEnd::server_gone) return sys::fail(ErrorKind::unavailable, "turnbox-fsd died, and " + lost);
+  auto ledger = turn::Ledger::open(places.state);
+  if (!ledger) return sys::context(lost, std::move(ledger).error());
+  const auto name = demand::save_fork(files, ledger->store(), fork);
+  if (!name) return sys::context(lost, name.error());
+  if (*name != fork.name) {
+    std::fprintf(stderr, "turnbox: %s was changed or removed meanwhile; what was written is kept as %s\n",
+                 printable(fork.name).c_str(), name->c_str());
+  }
+  std::printf("saved as %s\n", name->c_str());
+  return {};
 }
 
 sys::Result<int> show_stored(const Words& words, Opened opened, const demand::StoredVersion& stored,
                              const sys::Fd& signals) {
-  if (words.write) {
+  if (words.flush) return no_guest();
+  TRY_ASSIGN(const auto fork, opened.ledger.store().find_workspace(words.name));
+  if (words.write && !fork) {
     return sys::fail(ErrorKind::usage,
                      words.name +
-                         " is stored, and what is stored does not change; only a fork of a running sandbox "
-                         "(turnbox workspace fork) is mounted with --write");
+                         " is a turn's, and does not change; make a fork with turnbox workspace fork "
+                         "and mount that with --write");
   }
-  if (words.flush) return no_guest();
-  TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, false, kMountGuard));
+  TRY_ASSIGN(OperatorMount mount, OperatorMount::make(words.dir, words.write, kMountGuard));
   TRY_ASSIGN(const auto server, demand::VersionServer::start(opened.places));
   {
     TRY_ASSIGN(const store::Reader reader, opened.ledger.store().read());
     TRY(demand::feed_version({turn::fetch_from(reader, stored.account), stored.tree}, server->files(),
                              "workspace"));
   }
+  const demand::Places places = opened.places;
   close(std::move(opened));
-  return hold(words, {server->files(), "workspace"}, std::move(mount), signals);
+  TRY_ASSIGN(const MountEnd end, hold(words, {server->files(), "workspace"}, std::move(mount), signals));
+  if (words.write) TRY(save(words, places, end, server->files(), *fork));
+  return 0;
 }
 
 sys::Result<int> enter(const Arguments& arguments) {
@@ -134,7 +157,8 @@ NAME is one of
   TURN[:WHICH]          a stored turn: the workspace after it, or WHICH of before, after, outputs/STAGE, inputs/NAME
   FORK                  a stored fork
 
-  --write       writable: forks of running sandboxes (DEMAND@NAME) only
+  --write       writable: forks only. What was written to a stored fork is saved to it when the mount ends, all at once;
+                what was written to a fork of a running sandbox (DEMAND@NAME) is there as soon as it is written
   --flush       have the guest write back what it holds in its memory first (live workspaces only)
   --state DIR   where records are kept (TURNBOX_STATE)
 

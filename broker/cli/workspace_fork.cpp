@@ -61,7 +61,7 @@ const Verb kWorkspaceFork{"workspace fork", "make a new workspace that begins as
 
 Makes a new workspace that begins as VERSION and shares everything with it, at once and for no memory. Of a running sandbox's
 version it lives in that sandbox's memory, as DEMAND@NAME, and can be mounted for writing. Of a stored version it is a name in the
-store, for `turnbox run --from NAME`. Prints the new version's name.
+store, for `turnbox run --from NAME` and `turnbox mount NAME DIR --write`. Prints the new version's name.
 
   --state DIR   where records are kept (TURNBOX_STATE)
 

@@ -1,4 +1,5 @@
 """`turnbox mount` from the outside: what it shows, who may write, and that it leaves nothing behind."""
+import json
 import os
 import signal
 import subprocess
@@ -33,7 +34,7 @@ class MountTest(BootTest):
         command = start("mount", *words)
         self.addCleanup(self.close, command)
         line = command.stdout.readline().decode()
-        self.assertIn(self.dir, line, command.stderr.read().decode() if not line else line)
+        self.assertIn(words[1], line, command.stderr.read().decode() if not line else line)
         return command
 
     @staticmethod
@@ -159,6 +160,44 @@ class Ends(MountTest):
         self.assertEqual(os.listdir(self.dir), [])
         subprocess.run(["umount", self.dir], check=True)
         self.ended(command)
+
+    def test_what_is_written_to_a_stored_fork_is_kept(self):
+        fork = f"fork-{os.getpid()}"
+        self.assert_ok(turnbox("workspace", "fork", self.turn, fork))
+        self.addCleanup(turnbox, "workspace", "rm", fork)
+        command = self.mount(fork, self.dir, "--write")
+        with open(f"{self.dir}/new", "w", encoding="utf-8") as file:
+            file.write("operator\n")
+        os.unlink(f"{self.dir}/a/again")
+        command.send_signal(signal.SIGINT)
+        self.ended(command)
+        self.assertEqual(turnbox("workspace", "cat", fork, "new").stdout, b"operator\n")
+        self.assertEqual(turnbox("workspace", "diff", self.turn, fork).stdout.decode().split(), ["-", "a/again", "+", "new"])
+        self.assertEqual(turnbox("workspace", "cat", self.turn, "file").stdout, b"kept\n")
+        run = turnbox("run", "--from", fork, "--", "sh", "-c", "cat new file; wc -l <a/b/long")
+        self.assertEqual(run.stdout.decode().split(), ["operator", "kept", "100000"], run.stderr)
+
+    def test_a_fork_that_was_changed_meanwhile_loses_nothing(self):
+        fork = f"twice-{os.getpid()}"
+        self.assert_ok(turnbox("workspace", "fork", self.turn, fork))
+        self.addCleanup(turnbox, "workspace", "rm", fork)
+        other = tempfile.mkdtemp(prefix="turnbox-mount-", dir="/var/tmp")
+        self.addCleanup(os.rmdir, other)
+        first, second = self.mount(fork, self.dir, "--write"), self.mount(fork, other, "--write")
+        for place, text in ((self.dir, "first"), (other, "second")):
+            with open(f"{place}/{text}", "w", encoding="utf-8") as file:
+                file.write(text)
+        first.send_signal(signal.SIGINT)
+        self.ended(first)
+        second.send_signal(signal.SIGINT)
+        self.assertIn("was changed or removed meanwhile", self.ended(second))
+        listed = json.loads(turnbox("workspace", "list", "--json").stdout)["forks"]
+        forks = [row["version"] for row in listed if row["version"].startswith(fork)]
+        self.assertEqual(len(forks), 2, forks)
+        [kept] = set(forks) - {fork}
+        self.addCleanup(turnbox, "workspace", "rm", kept)
+        self.assertEqual(turnbox("workspace", "cat", fork, "first").stdout, b"first")
+        self.assertEqual(turnbox("workspace", "cat", kept, "second").stdout, b"second")
 
     def test_a_busy_mount_is_taken_away_all_the_same(self):
         command = self.mount(self.turn, self.dir)

@@ -238,6 +238,16 @@ BOOST_AUTO_TEST_CASE(a_fork_is_a_name_for_what_its_account_has) {
   BOOST_TEST(found->account == "local");
   BOOST_TEST(found->origin == "a turn");
   BOOST_TEST(found->created_ns == 7);
+  SampleObjects none;
+  WorkspaceRow moved = row;
+  moved.origin = "a mount";
+  BOOST_REQUIRE(opened->move_workspace(row, moved, none).has_value());
+  BOOST_TEST((opened->move_workspace(row, moved, none).error().kind == sys::ErrorKind::conflict));
+  WorkspaceRow unknown = moved;
+  unknown.content.bytes[0] ^= std::byte{1};
+  BOOST_TEST((opened->move_workspace(moved, unknown, none).error().kind == sys::ErrorKind::invalid));
+  BOOST_TEST(opened->find_workspace("fresh").value()->origin == "a mount");
+  BOOST_TEST((opened->find_workspace("fresh").value()->content == file));
   row.name = "other";
   row.account = "theirs";
   BOOST_TEST((opened->add_workspace(row).error().kind == sys::ErrorKind::invalid));
