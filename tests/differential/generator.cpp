@@ -32,6 +32,10 @@ void Generator::told(const Step& step, Answer answer) {
   if (step.verb == Verb::open) open_[static_cast<size_t>(step.slot)] = answer >= 0;
   if (step.verb == Verb::close && step.at.slot >= 0) open_[static_cast<size_t>(step.at.slot)] = false;
   if (answer < 0) return;
+  if (step.verb == Verb::setxattr) {
+    if (set_.size() < 24) set_.emplace_back();
+    set_[pick(set_.size())] = {step.at, step.name};
+  }
   switch (step.verb) {
     case Verb::open:
       if ((step.flags & O_CREAT) != 0) paths_.try_emplace(step.at.path, S_IFREG);
@@ -323,21 +327,31 @@ void Generator::attributes(Step& step, uint64_t kind) {
   } else if (kind < 80) {
     step.verb = Verb::setxattr;
     step.name = xattr();
+    if (chance(30)) aim_at_xattr(step);
     step.size = chance(90) ? pick(300) : (chance(80) ? pick(20'000) : 65'535 + pick(3));
     static constexpr uint32_t kFlags[] = {0, 0, 0, XATTR_CREATE, XATTR_REPLACE, XATTR_CREATE | XATTR_REPLACE,
                                           4};
     step.flags = one_of(kFlags);
   } else if (kind < 88) {
     step.verb = Verb::getxattr;
-    step.name = xattr();
+    aim_at_xattr(step);
     step.size = chance(60) ? 65'536 : pick(300);
   } else if (kind < 93) {
     step.verb = Verb::listxattr;
     step.size = chance(60) ? 65'536 : pick(60);
   } else {
     step.verb = Verb::removexattr;
-    step.name = xattr();
+    aim_at_xattr(step);
   }
+}
+
+// Mostly one that was set: else nearly all would be missing.
+void Generator::aim_at_xattr(Step& step) {
+  step.name = xattr();
+  if (set_.empty() || chance(30)) return;
+  const Set& one = one_of(set_);
+  step.at = one.at;
+  step.name = one.name;
 }
 
 Step Generator::next() {

@@ -40,6 +40,7 @@ class Generator {
   timespec time();
   std::string xattr();
 
+  void aim_at_xattr(Step& step);
   void names(Step& step, uint64_t kind);
   void files(Step& step, uint64_t kind);
   void attributes(Step& step, uint64_t kind);
@@ -48,6 +49,11 @@ class Generator {
   std::mt19937_64 random_;
   std::map<std::string, uint32_t> paths_;
   std::array<bool, kSlots> open_{};
+  struct Set {
+    At at;
+    std::string name;
+  };
+  std::vector<Set> set_;  // xattrs that were set of late
   uint32_t umask_ = 022;
   unsigned crowd_ = 60;  // from this many names on, more go than come
 };

@@ -83,7 +83,10 @@ HostDirectory::HostDirectory(std::string name, const std::string& directory, boo
 HostDirectory::~HostDirectory() {
   for (auto& slot : slots_) slot.reset();
   sweep();
-  if (standing == this) standing = nullptr;
+  standing = nullptr;
+  ::setfsgid(0), ::setfsuid(0);
+  if (standing_as.uid != 0) have_sys_admin(true);
+  standing_as = {};
 }
 
 void HostDirectory::sweep() {

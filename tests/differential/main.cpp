@@ -6,6 +6,7 @@
 // TURNBOX_STEPS: how many (50,000). TURNBOX_SEED: of the first episode; each further one has the next seed. A
 // difference is shrunk and printed as a program, with the seed and the steps that show it again.
 #include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -137,6 +138,7 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) ::signal(signal, tell_seed);
   int status = 2;
   std::string tmpfs;
+  const int top = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
   try {
     ::signal(SIGPIPE, SIG_IGN);
     tmpfs = mount_tmpfs();
@@ -144,5 +146,10 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "differential: %s (%s)\n", error.what(), current);
   }
+  // Back to where it began: the mount point goes, and a sanitizer finds /proc for its last look.
+  ::setfsuid(0);
+  if (::fchdir(top) != 0 || ::chroot(".") != 0) return 2;
+  ::umount2(tmpfs.c_str(), MNT_DETACH);
+  ::rmdir(tmpfs.c_str());
   return status;
 }

@@ -22,13 +22,10 @@ namespace {
 constexpr uint64_t kFlags = ~uint64_t{FUSE_WRITEBACK_CACHE};
 constexpr uint64_t kSetxattrExt = uint64_t{1} << 29;
 
-bool hardlinks_are_protected() {
-  static const bool is = [] {
-    int value = 0;
-    std::ifstream("/proc/sys/fs/protected_hardlinks") >> value;
-    return value != 0;
-  }();
-  return is;
+unsigned protected_level(const char* what) {
+  unsigned level = 0;
+  std::ifstream(std::string("/proc/sys/fs/protected_") + what) >> level;
+  return level;
 }
 
 uint32_t encode(uint32_t major, uint32_t minor) {
@@ -38,7 +35,7 @@ uint32_t encode(uint32_t major, uint32_t minor) {
 }  // namespace
 
 WireDirectory::WireDirectory(FusePeer& peer, Options options) : peer_(peer), options_(std::move(options)) {
-  (void)hardlinks_are_protected();  // asked while /proc can be seen
+  protected_ = {protected_level("hardlinks"), protected_level("symlinks"), protected_level("regular")};
   const FuseReply begun = peer_.init(kFlags);
   if (begun.error != 0) throw std::runtime_error("INIT was refused");
   const auto out = begun.as<fuse_init_out>();
@@ -158,7 +155,7 @@ Answer WireDirectory::link(const At& from, const std::string& path) {
   if (to.found) return -EEXIST;
   const bool harmless = S_ISREG(node.attr.mode) && (node.attr.mode & S_ISUID) == 0 &&
                         (node.attr.mode & (S_ISGID | S_IXGRP)) != (S_ISGID | S_IXGRP) && may(node.attr, 6);
-  if (hardlinks_are_protected() && !harmless && !owns(node.attr)) return -EPERM;
+  if (protected_.hardlinks != 0 && !harmless && !owns(node.attr)) return -EPERM;
   if (!may(to.dir().attr, 3)) return -EACCES;
   if (S_ISDIR(node.attr.mode)) return -EPERM;
   if (node.attr.nlink == 0 && !linkable_.contains(node.id)) return -ENOENT;

@@ -8,7 +8,8 @@
 // xattrs and of copies, and what kills suid and sgid (HANDLE_KILLPRIV_V2). Lookup counts are kept as a kernel
 // keeps them: every entry counts one, an open file or a step of a walk pins its node, and FORGET or
 // BATCH_FORGET gives the rest back, now or some calls later. Not modelled, but left to the server: what may
-// replace what, whether a directory is empty, names that are too long.
+// replace what, whether a directory is empty, names that are too long. fs.protected_* counts
+// as this machine has it.
 #pragma once
 
 #include <linux/fuse.h>
@@ -105,6 +106,8 @@ class WireDirectory final : public FileSystem {
   bool may(const fuse_attr& attr, uint32_t mask) const;
   bool owns(const fuse_attr& attr) const { return who_.uid == 0 || who_.uid == attr.uid; }
   Answer may_delete(const Node& dir, const Node& node) const;
+  Answer may_follow(const Node& dir, const Node& link) const;
+  Answer may_create_in_sticky(const Node& dir, const Node& node) const;
   uint32_t mode_for(const Node& dir, uint32_t mode) const;
 
   // wire_files.cpp
@@ -125,6 +128,9 @@ class WireDirectory final : public FileSystem {
   support::FusePeer& peer_;
   Options options_;
   bool long_setxattr_ = false;
+  struct Protected {
+    unsigned hardlinks = 0, symlinks = 0, regular = 0;
+  } protected_;  // sysctl fs.protected_*, as of the start
   unsigned entered_ = 0, calls_ = 0;
   Node base_, root_;
   Who who_;

@@ -42,6 +42,9 @@ Answer WireDirectory::open(int slot, const std::string& path, uint32_t flags, ui
   if (!exclusive && type != S_IFREG && type != S_IFDIR && type != S_IFLNK) return -ENXIO;  // as HostDirectory
   if (exclusive) return -EEXIST;
   if (create_it && type == S_IFDIR) return -EISDIR;
+  if (create_it) {
+    if (const Answer got = may_create_in_sticky(found.dir(), found.node); got < 0) return got;
+  }
   if ((flags & O_DIRECTORY) != 0 && type != S_IFDIR) return -ENOTDIR;
   if (type == S_IFLNK) return -ELOOP;
   return open_found(open, found, flags);

@@ -116,6 +116,7 @@ Answer WireDirectory::walk(const std::string& path, bool follow, Walk& walk) {
     if (const Answer got = lookup(walk.dir(), name, walk.node, there); got < 0) return got;
     if (there && S_ISLNK(walk.node.attr.mode) && (!last || follow)) {
       if (++links > kMostLinks) return -ELOOP;
+      if (const Answer got = last ? may_follow(walk.dir(), walk.node) : 0; got < 0) return got;
       const FuseReply target = ask(FUSE_READLINK, walk.node.id, {});
       if (target.error != 0) return -target.error;
       if (target.text().front() == '/') walk.above.resize(1);
@@ -180,6 +181,21 @@ Answer WireDirectory::may_delete(const Node& dir, const Node& node) const {
   if (!may(dir.attr, 3)) return -EACCES;
   if ((dir.attr.mode & S_ISVTX) != 0 && !owns(node.attr) && !owns(dir.attr)) return -EPERM;
   return 0;
+}
+
+// The rules of fs.protected_* for directories such as /tmp. Symlinks are held to the second at any level.
+Answer WireDirectory::may_follow(const Node& dir, const Node& link) const {
+  const bool open_to_all = (dir.attr.mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
+  if (protected_.symlinks == 0 || !open_to_all) return 0;
+  return link.attr.uid == who_.uid || link.attr.uid == dir.attr.uid ? 0 : -EACCES;
+}
+
+Answer WireDirectory::may_create_in_sticky(const Node& dir, const Node& node) const {
+  const bool file = S_ISREG(node.attr.mode);
+  if ((dir.attr.mode & S_ISVTX) == 0 || (file && protected_.regular == 0)) return 0;
+  if (node.attr.uid == dir.attr.uid || node.attr.uid == who_.uid) return 0;
+  const bool group = (dir.attr.mode & S_IWGRP) != 0 && file && protected_.regular >= 2;
+  return (dir.attr.mode & S_IWOTH) != 0 || group ? -EACCES : 0;
 }
 
 // What is left of the mode of a new file once the kernel has looked at it.
