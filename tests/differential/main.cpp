@@ -138,17 +138,18 @@ int main(int argc, char** argv) {
   for (const int signal : {SIGABRT, SIGSEGV, SIGBUS}) ::signal(signal, tell_seed);
   int status = 2;
   std::string tmpfs;
-  const int top = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+  int top = -1;
   try {
     ::signal(SIGPIPE, SIG_IGN);
     tmpfs = mount_tmpfs();
+    top = ::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);  // of the mount namespace that this made
     status = run_with(argv[1], tmpfs);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "differential: %s (%s)\n", error.what(), current);
   }
   // Back to where it began: the mount point goes, and a sanitizer finds /proc for its last look.
   ::setfsuid(0);
-  if (::fchdir(top) != 0 || ::chroot(".") != 0) return 2;
+  if (top < 0 || ::fchdir(top) != 0 || ::chroot(".") != 0) return 2;
   ::umount2(tmpfs.c_str(), MNT_DETACH);
   ::rmdir(tmpfs.c_str());
   return status;
