@@ -109,7 +109,11 @@ void content() {
   CHECK(::write(fd, "1", 1) == 1 && ::write(fd, "2", 1) == 1 && ::ftruncate(fd, 1'000'000) == 0);
   CHECK(::write(fd, "3", 1) == 1 && ::fsync(fd) == 0);
   CHECK(::fstat(fd, &about) == 0 && about.st_size == 1'000'001);
-  CHECK(::lseek(fd, 0, SEEK_HOLE) == 4096 && ::lseek(fd, 4096, SEEK_DATA) == 999'424);
+  // Under writeback the kernel calls all of a file data (decision 0211); what it takes is told truly.
+  CHECK(::lseek(fd, 0, SEEK_HOLE) == 1'000'001 && ::lseek(fd, 4096, SEEK_DATA) == 4096);
+  ::close(fd);
+  CHECK(::stat("sparse", &about) == 0 && about.st_blocks == 16);
+  fd = ::open("sparse", O_RDWR);
   ::close(fd);
 
   fd = ::open("mapped", O_CREAT | O_RDWR, 0644);

@@ -1,7 +1,10 @@
 """turnbox run --workspace: what is imported, what is listed, and that the host's directory stays as it was."""
 import os
+import shutil
 import socket
 import subprocess
+import tempfile
+import unittest
 
 from support import BootTest, main, sh, turnbox, turns
 
@@ -54,6 +57,22 @@ class Workspace(BootTest):
         changes = [line.strip() for line in done.stderr.decode().splitlines() if line[:4].strip() in ("+", "~", "-")]
         self.assertEqual(changes, ["+ a b", "~ dir/file", "- doomed", "~ twin"])
         self.assertIn("+1 ~2 -1", done.stderr.decode())
+
+    @unittest.skipUnless(os.environ.get("TURNBOX_NIGHTLY"), "a million files take minutes: in the nightly run")
+    def test_a_million_entries_are_imported(self):
+        root = tempfile.mkdtemp(prefix="turnbox-million-", dir="/dev/shm")
+        self.addCleanup(shutil.rmtree, root)
+        for directory in range(1000):
+            os.mkdir(f"{root}/d{directory:03}")
+            for number in range(1000):
+                with open(f"{root}/d{directory:03}/{number:03}", "wb") as file:
+                    file.write(b"%d" % (directory * 1000 + number))
+        done = sh("ls -U | wc -l; for d in d000 d500 d999; do ls -U $d | wc -l; done; cat d123/456 d999/999; rm d500/500",
+                  "--workspace", root, timeout=1200)
+        self.assert_ok(done)
+        self.assertEqual(done.stdout.decode().split(), ["1000", "1000", "1000", "1000", "123456999999"])
+        self.assertIn("  - d500/500\n", done.stderr.decode())
+        self.assertIn("+0 ~0 -1", done.stderr.decode())
 
     def test_what_was_there_before_is_kept_too(self):
         root = self.tree()
