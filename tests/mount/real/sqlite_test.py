@@ -20,6 +20,13 @@ def open_database(name):
     return database
 
 
+def checkpoint(database):
+    """It waits for every reader while it keeps all writers out: not for long, or readers that overlap starve them."""
+    database.execute("PRAGMA busy_timeout=200")
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.execute("PRAGMA busy_timeout=60000")
+
+
 class Wal(place.PlaceTest):
     def transfer(self, writer):
         """Moves amounts between accounts: the sum stays, and every move is in the journal."""
@@ -38,7 +45,7 @@ class Wal(place.PlaceTest):
             database.execute("COMMIT")
             made += 1
             if draw.random() < 0.01:
-                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                checkpoint(database)
             if draw.random() < 0.02:  # as programs come and go
                 database.close()
                 database = open_database(self.path("bank.db"))
