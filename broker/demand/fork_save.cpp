@@ -46,17 +46,11 @@ sys::Result<std::string> save_fork(control::Client& files, store::Store& store,
   const sys::Status moved = store.move_workspace(was, now, objects);
   if (moved) return was.name;
   if (moved.error().kind != ErrorKind::conflict) return tl::make_unexpected(moved.error());
-  // A row of its own, which begins as what was written; it must exist before it can be moved.
-  store::WorkspaceRow own = was;
-  TRY_ASSIGN(own.name, new_name(was.name));
-  own.origin = was.name;
-  own.created_ns = now_ns();
-  TRY(store.add_workspace(own));
-  now.name = own.name;
-  now.origin = own.origin;
-  now.created_ns = own.created_ns;
-  TRY(store.move_workspace(own, now, objects));
-  return own.name;
+  TRY_ASSIGN(now.name, new_name(was.name));
+  now.origin = was.name;
+  now.created_ns = now_ns();
+  TRY(store.move_workspace({}, now, objects));
+  return now.name;
 }
 
 }  // namespace turnbox::demand

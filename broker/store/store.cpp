@@ -230,17 +230,19 @@ Status Store::add_workspace(const WorkspaceRow& row) {
   });
 }
 
-Status Store::move_workspace(const WorkspaceRow& was, const WorkspaceRow& now, ObjectSource& objects) {
-  TURNBOX_ASSERT(was.name == now.name && was.account == now.account);
+Status Store::move_workspace(const std::optional<WorkspaceRow>& was, const WorkspaceRow& now,
+                             ObjectSource& objects) {
+  TURNBOX_ASSERT(!was || (was->name == now.name && was->account == now.account));
+  TRY(check_name("fork", now.name, kMostName));
   const Root roots[] = {{now.kind, now.content}, {ObjectKind::file, now.meta}};
   return env_->write([&](Txn& txn) -> Status {
-    TRY_ASSIGN(const auto row, txn.get(Db::workspaces, as_bytes(was.name)));
-    const sys::Bytes expected = write_workspace(was);
-    if (!row || !std::ranges::equal(*row, expected)) {
-      return sys::fail(ErrorKind::conflict, "the fork '" + was.name + "' was changed or removed meanwhile");
+    TRY_ASSIGN(const auto row, txn.get(Db::workspaces, as_bytes(now.name)));
+    if (was ? !row || !std::ranges::equal(*row, write_workspace(*was)) : row.has_value()) {
+      return sys::fail(ErrorKind::conflict,
+                       "the fork '" + now.name + "' was changed, made or removed meanwhile");
     }
-    TRY_ASSIGN(const auto number, txn.get(Db::accounts, as_bytes(was.account)));
-    if (!number) return sys::fail(ErrorKind::invalid, "the store does not know the account " + was.account);
+    TRY_ASSIGN(const auto number, txn.get(Db::accounts, as_bytes(now.account)));
+    if (!number) return sys::fail(ErrorKind::invalid, "the store does not know the account " + now.account);
     TRY(put_objects(txn, sys::load_le<uint32_t>(number->data()), roots, objects));
     return txn.put(Db::workspaces, as_bytes(now.name), write_workspace(now));
   });

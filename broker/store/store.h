@@ -136,9 +136,11 @@ class Store {
 
   // Forks. Kind conflict: the name is taken; invalid: an object that the account does not have.
   sys::Status add_workspace(const WorkspaceRow& row);
-  // New content under a fork's name: the objects behind it and its row, in one transaction. Kind conflict:
-  // the row is not `was` any more; invalid and limit as commit().
-  sys::Status move_workspace(const WorkspaceRow& was, const WorkspaceRow& now, ObjectSource& objects);
+  // New content under a fork's name: the objects behind it and its row, in one transaction. Without `was` the
+  // name must be free. Kind conflict: the row is not `was` any more, or the name is taken; invalid and limit
+  // as commit().
+  sys::Status move_workspace(const std::optional<WorkspaceRow>& was, const WorkspaceRow& now,
+                             ObjectSource& objects);
   sys::Status erase_workspace(const std::string& name);  // not_found
   sys::Result<std::optional<WorkspaceRow>> find_workspace(std::string_view name);
   sys::Result<std::vector<WorkspaceRow>> workspaces();  // sorted by name

@@ -7,6 +7,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
+#include "fs/control/answer.h"
 #include "fs/control/change_list.h"
 #include "fs/control/object_stream.h"
 #include "vmm/sys/memfd.h"
@@ -19,22 +20,6 @@ namespace json = boost::json;
 using sys::ErrorKind;
 using sys::Result;
 using sys::Status;
-
-tl::unexpected<sys::Error> broken(std::string_view what) {
-  return sys::fail(ErrorKind::protocol, "turnbox-fsd's answer has no good " + std::string(what));
-}
-
-Result<uint64_t> number(const json::object& from, std::string_view key) {
-  const json::value* value = from.if_contains(key);
-  if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return broken(key);
-  return static_cast<uint64_t>(value->get_int64());
-}
-
-Result<std::string> text(const json::object& from, std::string_view key) {
-  const json::value* value = from.if_contains(key);
-  if (value == nullptr || !value->is_string()) return broken(key);
-  return std::string(value->get_string());
-}
 
 Result<sys::Digest> digest_at(const json::object& from, std::string_view key) {
   TRY_ASSIGN(const std::string hex, text(from, key));

@@ -1,6 +1,7 @@
 // The client's half of versions.
 #include <boost/json/array.hpp>
 
+#include "fs/control/answer.h"
 #include "fs/control/client.h"
 #include "vmm/sys/memfd.h"
 
@@ -11,22 +12,6 @@ namespace json = boost::json;
 using sys::ErrorKind;
 using sys::Result;
 using sys::Status;
-
-tl::unexpected<sys::Error> broken(std::string_view key) {
-  return sys::fail(ErrorKind::protocol, "turnbox-fsd's answer breaks its format at " + std::string(key));
-}
-
-Result<uint64_t> number(const json::object& from, std::string_view key) {
-  const json::value* value = from.if_contains(key);
-  if (value == nullptr || !value->is_int64() || value->get_int64() < 0) return broken(key);
-  return static_cast<uint64_t>(value->get_int64());
-}
-
-Result<std::string> text(const json::object& from, std::string_view key) {
-  const json::value* value = from.if_contains(key);
-  if (value == nullptr || !value->is_string()) return broken(key);
-  return std::string(value->get_string());
-}
 
 json::value bytes_value(std::string_view bytes) {
   if (sys::is_utf8(bytes)) return json::value(bytes);
