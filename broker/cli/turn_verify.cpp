@@ -1,13 +1,10 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdio>
 #include <iostream>
 
 #include "broker/cli/open_ledger.h"
 #include "broker/cli/text.h"
 #include "broker/cli/verb.h"
+#include "broker/cli/whole_file.h"
 #include "broker/turn/export.h"
 #include "broker/turn/verify.h"
 
@@ -35,19 +32,6 @@ sys::Result<int> enter_verify(const Arguments& arguments) {
   return found.good() ? 0 : 1;
 }
 
-// Written beside and renamed, so that a failed export leaves no half a file.
-sys::Status export_to(turn::Ledger& ledger, const std::string& id, const std::string& file) {
-  std::string beside = file + ".XXXXXX";
-  sys::Fd fd(::mkostemp(beside.data(), O_CLOEXEC));
-  if (!fd) return sys::fail_errno("cannot write beside " + file);
-  auto written = turn::export_tar(ledger, id, fd.get());
-  if (written && (::fchmod(fd.get(), 0644) < 0 || ::rename(beside.c_str(), file.c_str()) < 0)) {
-    written = sys::fail_errno("cannot write " + file);
-  }
-  if (!written) ::unlink(beside.c_str());
-  return written;
-}
-
 sys::Result<int> enter_export(const Arguments& arguments) {
   Options options(kTurnExport);
   std::string id, file;
@@ -58,7 +42,7 @@ sys::Result<int> enter_export(const Arguments& arguments) {
   if (file == "-") {
     TRY(turn::export_tar(opened.ledger, id, 1));
   } else {
-    TRY(export_to(opened.ledger, id, file));
+    TRY(write_whole_file(file, [&](int fd) { return turn::export_tar(opened.ledger, id, fd); }));
   }
   return 0;
 }

@@ -1,14 +1,10 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <cstdio>
 
 #include "broker/cli/text.h"
 #include "broker/cli/verb.h"
+#include "broker/cli/whole_file.h"
 #include "broker/cli/workspace.h"
 #include "broker/demand/version_export.h"
-#include "vmm/sys/fd.h"
 
 namespace turnbox::cli {
 namespace {
@@ -20,24 +16,14 @@ void tell(const std::vector<std::string>& left_out) {
   }
 }
 
-// Written beside and renamed, so that a failed export leaves no half a file.
 sys::Status export_archive(const turn::StoredTree& tree, const std::string& file) {
-  if (file == "-") {
-    TRY_ASSIGN(const auto left_out, demand::export_version_tar(tree, 1));
-    tell(left_out);
+  std::vector<std::string> left_out;
+  const auto fill = [&](int fd) -> sys::Status {
+    TRY_ASSIGN(left_out, demand::export_version_tar(tree, fd));
     return {};
-  }
-  std::string beside = file + ".XXXXXX";
-  const sys::Fd fd(::mkostemp(beside.data(), O_CLOEXEC));
-  if (!fd) return sys::fail_errno("cannot write beside " + file);
-  auto written = demand::export_version_tar(tree, fd.get());
-  if (written && (::fchmod(fd.get(), 0644) < 0 || ::rename(beside.c_str(), file.c_str()) < 0))
-    written = sys::fail_errno("cannot write " + file);
-  if (!written) {
-    ::unlink(beside.c_str());
-    return tl::make_unexpected(written.error());
-  }
-  tell(*written);
+  };
+  TRY(file == "-" ? fill(1) : write_whole_file(file, fill));
+  tell(left_out);
   return {};
 }
 
